@@ -20,7 +20,7 @@ from lipcert.polynomial.lcep.chain import gradient_polynomial
 from lipcert.polynomial.lcep.lipopt import conic, multipliers
 from lipcert.polynomial.lcep.literal import hr
 from lipcert.polynomial.lcep.methods import literal_bound
-from lipcert.polynomial.lcep.products import lipopt_program
+from lipcert.polynomial.lcep.products import product_family
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Everywhere
 from lipcert.proof.krivine import prove_krivine
@@ -39,7 +39,8 @@ def build(size: int) -> str:
 def lipopt(size: int, solver: str, limit: float) -> str:
     """LipOpt-3 on the whole space, every product of the dense network."""
     start = time.perf_counter()
-    program = lipopt_program(gradient_polynomial(Problem.of(paper_network(size, 2 * size, 0), Everywhere())), 3)
+    f = gradient_polynomial(Problem.of(paper_network(size, 2 * size, 0), Everywhere()))
+    program = product_family(f, 3).program(f)
     built = time.perf_counter() - start
     solution = solve_conic(conic(program), solver, budget=Budget.of_seconds(limit))
     upper = prove_krivine(program, multipliers(program, solution))

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.paper._read import NOT_RUN, NOT_TRIED, Record, Reproduced, number
 from lipcert.jobs import JobFolder, Outcome
 from lipcert.jobs.piece import Finished
-from lipcert.paper.entries import Entry, RandomNetwork
+from lipcert.paper.entries import RandomNetwork, TargetEntry
 from lipcert.paper.estimators import Findings
 
 
@@ -55,6 +55,6 @@ def _point_of(r: Record, points: dict[str, str]) -> list[float] | None:
     return None if not found else [float(e) for e in found.split()]
 
 
-def _entry(r: Record) -> Entry:
+def _entry(r: Record) -> TargetEntry:
     size, layers = int(r["network"].strip("()").split(",")[0]), r["network"].count(",")
-    return Entry(RandomNetwork(layers, size, int(r["sparsity"]), int(r["seed"])), r["region"], r["method"])
+    return TargetEntry(RandomNetwork(layers, size, int(r["sparsity"]), int(r["seed"])), r["region"], r["method"])

@@ -33,6 +33,7 @@ from lipcert.jobs import (
     local,
     processes,
     run_pieces,
+    stored_outcomes,
 )
 from lipcert.jobs.executors import worker_count
 from lipcert.jobs.folder import file_stem
@@ -145,7 +146,7 @@ def test_failures_are_outcomes(tmp_path: Path) -> None:
     with open_job(tmp_path, resume=True) as folder:  # kept, or done again when asked
         assert run_pieces(pieces, folder, local()).resumed == 4
         good = [Piece("raises", job_pieces.square, (2,)), *pieces[1:]]
-        again = run_pieces(good, folder, local(), retry_failed=True)
+        again = run_pieces(good, folder, local(), stored=stored_outcomes(folder, good, failures=False))
     assert again.resumed == 1
     assert "raises" not in again.failures
     assert not (tmp_path / "pieces" / "raises.log").exists()

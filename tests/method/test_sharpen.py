@@ -18,7 +18,7 @@ from lipcert.bounds.collapse import collapse
 from lipcert.budget import Budget
 from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
-from lipcert.method.engines import Relaxation, Sharpening, Signs
+from lipcert.method.engines import RelaxationEngine, Sharpening, SignEngine
 from lipcert.method.relaxed import RELAXED
 from lipcert.method.sharpen import _Reach, gain, sharpen
 from lipcert.problem.blocks import Block
@@ -169,7 +169,7 @@ def test_certificates_are_about_the_problem(sizes: tuple[int, ...], norm: Norm, 
     small = collapse(found)
     linear = prove_linear(found) if small is None else prove_within(found, prove_linear(small.problem))
     bracket = Bracket(Wishes())
-    signs = Signs(found, bracket, Sharpening(found, bracket))
+    signs = SignEngine(found, bracket, Sharpening(found, bracket))
     signs.advance(Budget.of_work(5.0))
     assert bracket.certificate is not None
     assert bracket.certificate.upper == pytest.approx(truth, rel=2e-6)
@@ -357,7 +357,7 @@ def test_relaxations_of_auto_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
         bracket = Bracket(Wishes(lower=False))
         sharpening = Sharpening(problem, bracket)
         assert sharpening(Budget.of_work(0.0)) is problem
-        engine = Relaxation(problem, bracket, FREE, 0.5, sharpening)
+        engine = RelaxationEngine(problem, bracket, FREE, 0.5, sharpening)
         engine.advance(Budget.of_work(5.0))
         assert bracket.certificate is not None
         assert isinstance(bracket.certificate.proof, kind)

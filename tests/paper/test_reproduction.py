@@ -33,8 +33,8 @@ from lipcert.paper.entries import (
     METHODS,
     OURS,
     SHOR,
-    Entry,
     RandomNetwork,
+    TargetEntry,
     TrainedNetwork,
 )
 from lipcert.paper.estimators import FAILED, MEMORY, TIME, WITHOUT_X, Estimate, Findings, error_word, solve_entry
@@ -54,18 +54,18 @@ NO_FILES = trained.Files()
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def tiny_entries(target: str, quick: bool) -> list[Entry]:
+def tiny_entries(target: str, quick: bool) -> list[TargetEntry]:
     """The figure in the small: one network of size 10."""
     assert quick
     assert target == "figure-global-1"
-    return [Entry(RandomNetwork(1, 10, 8, 0), "global", method) for method in (LBS, SHOR, HR2)]
+    return [TargetEntry(RandomNetwork(1, 10, 8, 0), "global", method) for method in (LBS, SHOR, HR2)]
 
 
 def findings(estimates: dict[tuple[int, str], Estimate | str], group: tuple[int, int, int], region: str) -> Findings:
     """Cells of a group by seed and method; a text is an error."""
     entries, outcomes = [], {}
     for (seed, method), told in estimates.items():
-        entry = Entry(RandomNetwork(*group, seed), region, method)
+        entry = TargetEntry(RandomNetwork(*group, seed), region, method)
         value, error = (None, told) if isinstance(told, str) else (asdict(told), None)
         outcomes[entry.name] = Outcome(entry.name, value, error, 1.0)
         entries.append(entry)
@@ -143,7 +143,7 @@ def test_a_published_bound_below_a_gradient_is_refuted_with_its_point(tmp_path: 
     group, seed = (1, 10, 4), 8
     told = published(1, "global", 10, 4, LIPOPT4).of(seed)
     assert told is not None
-    entries = [Entry(RandomNetwork(*group, seed), "global", method) for method in (LBS, LIPOPT4)]
+    entries = [TargetEntry(RandomNetwork(*group, seed), "global", method) for method in (LBS, LIPOPT4)]
     value = solve_entry(entries[0], 60.0)
     outcomes = {entries[0].name: Outcome(entries[0].name, value, None, 1.0)}
     found = Findings(entries, outcomes)
@@ -180,24 +180,26 @@ def test_published_and_cheap_entries_come_first() -> None:
     ordered = in_order(every.values())
     assert {e.name for e in ordered} == every.keys()
     place = {e.name: k for k, e in enumerate(ordered)}
-    cheap = Entry(RandomNetwork(1, 80, 80, 4), "global", HR2)
-    dear = Entry(RandomNetwork(1, 10, 4, 0), "global", LIPOPT4)
-    unpublished = Entry(RandomNetwork(1, 40, 10, 0), "global", SHOR)
+    cheap = TargetEntry(RandomNetwork(1, 80, 80, 4), "global", HR2)
+    dear = TargetEntry(RandomNetwork(1, 10, 4, 0), "global", LIPOPT4)
+    unpublished = TargetEntry(RandomNetwork(1, 40, 10, 0), "global", SHOR)
     assert place[cheap.name] < place[dear.name] < place[unpublished.name]
-    later = [Entry(RandomNetwork(1, 20, 40, seed), "global", LIPOPT4) for seed in range(10)]
+    later = [TargetEntry(RandomNetwork(1, 20, 40, seed), "global", LIPOPT4) for seed in range(10)]
     assert [place[e.name] for e in later] == sorted(place[e.name] for e in later)
-    quick = [Entry(RandomNetwork(1, 20, 40, seed), "global", OURS) for seed in range(10)]
+    quick = [TargetEntry(RandomNetwork(1, 20, 40, seed), "global", OURS) for seed in range(10)]
     assert place[quick[9].name] < place[later[0].name], "what takes minutes waits for what does not"
-    last = Entry(RandomNetwork(1, 40, 80, 9), "global", SHOR)
+    last = TargetEntry(RandomNetwork(1, 40, 80, 9), "global", SHOR)
     assert place[unpublished.name] < place[last.name] < place[later[0].name], "hours come after what takes seconds"
-    assert place[later[0].name] < place[Entry(RandomNetwork(2, 40, 80, 0), "local", HR1).name] < place[later[1].name]
+    assert (
+        place[later[0].name] < place[TargetEntry(RandomNetwork(2, 40, 80, 0), "local", HR1).name] < place[later[1].name]
+    )
 
 
 def test_what_ran_out_twice_is_not_tried_on_larger_networks() -> None:
-    def entry(size: int, sparsity: int, seed: int, method: str = LIPOPT4) -> Entry:
-        return Entry(RandomNetwork(1, size, sparsity, seed), "global", method)
+    def entry(size: int, sparsity: int, seed: int, method: str = LIPOPT4) -> TargetEntry:
+        return TargetEntry(RandomNetwork(1, size, sparsity, seed), "global", method)
 
-    def asked(e: Entry, *told: tuple[Entry, Estimate | str]) -> Outcome | None:
+    def asked(e: TargetEntry, *told: tuple[TargetEntry, Estimate | str]) -> Outcome | None:
         outcomes = {}
         for other, what in told:
             value, error = (None, what) if isinstance(what, str) else (asdict(what), None)
@@ -259,12 +261,12 @@ def test_the_published_median_of_ten() -> None:
 
 
 def test_faults_of_the_publication() -> None:
-    dropped = Entry(RandomNetwork(1, 10, 4, 0), "global", LIPOPT4)
+    dropped = TargetEntry(RandomNetwork(1, 10, 4, 0), "global", LIPOPT4)
     assert faults.known_fault(dropped) == faults.DROPPED
     assert not faults.is_valid(dropped, 1.0, None, None)
-    assert faults.known_fault(Entry(RandomNetwork(2, 40, 20, 0), "global", "HR-1")) == faults.POSITIVE_SIGNS
+    assert faults.known_fault(TargetEntry(RandomNetwork(2, 40, 20, 0), "global", "HR-1")) == faults.POSITIVE_SIGNS
     assert faults.proved_fault(1.0, None, 1.1) == faults.BELOW_LOWER
-    local = Entry(RandomNetwork(1, 10, 8, 0), "local", LBS)
+    local = TargetEntry(RandomNetwork(1, 10, 8, 0), "local", LBS)
     assert faults.explanation(local, 1.0, Estimate(lower=0.9, note="other random points"), 0.9) == faults.OTHER_POINTS
 
 
@@ -295,7 +297,7 @@ def test_words_for_errors() -> None:
 
 
 def test_too_large_a_program_is_memory() -> None:
-    entry = Entry(RandomNetwork(1, 80, 80, 0), "global", LIPOPT4)
+    entry = TargetEntry(RandomNetwork(1, 80, 80, 0), "global", LIPOPT4)
     with pytest.raises(Exception, match="products here") as caught:
         solve_entry(entry, 1.0)
     assert error_word(f"MethodError: {caught.value}") == MEMORY
@@ -309,7 +311,7 @@ def test_methods_agree_with_the_publication() -> None:
     values = {}
     for region in ("global", "local"):
         for method in (LBS, SHOR, HR2, LIPOPT3):
-            found = solve_entry(Entry(RandomNetwork(1, 10, 8, 0), region, method), 20.0)
+            found = solve_entry(TargetEntry(RandomNetwork(1, 10, 8, 0), region, method), 20.0)
             assert found["ended"] == ""
             values[region, method] = found["lower"] if method == LBS else found["upper"]
             told = published(1, region, 10, 8, method).of(0)
@@ -325,7 +327,7 @@ def test_global_hierarchies_of_two_layers_do_not_depend_on_x(method: str) -> Non
     network = RandomNetwork(2, 10, 8, 8)
     problem = Problem.of(network.net(), network.region("global"), np.ones(1))
     stated, _ = literal_bound(problem, method.replace("-", "").lower())
-    found = solve_entry(Entry(network, "global", method), 60.0)
+    found = solve_entry(TargetEntry(network, "global", method), 60.0)
     assert found["ended"] == ""
     assert found["upper"] == pytest.approx(stated, rel=1e-5)
     assert found["note"].endswith(WITHOUT_X)
@@ -333,10 +335,10 @@ def test_global_hierarchies_of_two_layers_do_not_depend_on_x(method: str) -> Non
 
 def test_hr2_takes_the_outcome_of_hr1_where_they_are_one_program() -> None:
     network = RandomNetwork(2, 20, 8, 1)
-    one, two = (Entry(network, "global", method) for method in (HR1, HR2))
-    assert in_order([two, Entry(RandomNetwork(2, 40, 80, 9), "global", HR1), one])[-1] == two, "after all HR-1"
+    one, two = (TargetEntry(network, "global", method) for method in (HR1, HR2))
+    assert in_order([two, TargetEntry(RandomNetwork(2, 40, 80, 9), "global", HR1), one])[-1] == two, "after all HR-1"
 
-    def settled(entry: Entry, first: Entry, note: str) -> Outcome | None:
+    def settled(entry: TargetEntry, first: TargetEntry, note: str) -> Outcome | None:
         outcome = Outcome(first.name, asdict(Estimate(0.5, note=note)), None, 3.0)
         return KnownOutcomes([entry, first])(Piece(entry.name, solve_entry), {first.name: outcome})
 
@@ -347,7 +349,7 @@ def test_hr2_takes_the_outcome_of_hr1_where_they_are_one_program() -> None:
     assert same.value["upper"] == 0.5
     assert settled(two, one, "scs") is None
     assert settled(one, two, f"scs, {WITHOUT_X}") is None
-    local = [Entry(network, "local", method) for method in (HR1, HR2)]
+    local = [TargetEntry(network, "local", method) for method in (HR1, HR2)]
     assert settled(local[1], local[0], f"scs, {WITHOUT_X}") is None
 
 
@@ -437,7 +439,7 @@ def _without_times(text: str) -> list[dict[str, str]]:
 
 
 def test_an_entry_beyond_the_memory_limit_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = [Entry(RandomNetwork(1, 80, 50, 0), "global", LIPOPT4)]  # two million sets of four variables
+    entries = [TargetEntry(RandomNetwork(1, 80, 50, 0), "global", LIPOPT4)]  # two million sets of four variables
     monkeypatch.setattr(run_module, "target_entries", lambda *_: entries)
     done = reproduce(["figure-global-1"], tmp_path, NO_FILES, RunOptions(quick=True, seconds=60.0, memory=0.6))
     assert done.complete

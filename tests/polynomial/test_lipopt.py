@@ -21,7 +21,7 @@ from lipcert.paper.entries import paper_network, paper_region
 from lipcert.polynomial.lcep.chain import Index, Multilinear, gradient_chain, gradient_polynomial
 from lipcert.polynomial.lcep.lipopt import bound_polynomial, conic, largest_value, lipopt, multipliers
 from lipcert.polynomial.lcep.literal import ProductProof
-from lipcert.polynomial.lcep.products import ProductFamily, lipopt_program, product_family
+from lipcert.polynomial.lcep.products import ProductFamily, product_family
 from lipcert.polynomial.lcep.separation import Lattice, ProductSums, Selection
 from lipcert.problem.problem import Problem
 from lipcert.proof.krivine import prove_krivine
@@ -104,7 +104,8 @@ def test_two_layers_never_below_the_exact_constant(seed: int) -> None:
 def test_wrong_multipliers_only_loosen(seed: int, lie: str, layers: int) -> None:
     net = random_case(seed % 50, 3, 4, 0.5)[0] if layers == 1 else two_layers(seed % 50)
     box = Box(np.random.default_rng(seed % 50 + 1000).normal(size=3), 0.5)
-    program = lipopt_program(gradient_polynomial(Problem.of(net, box)), 3)
+    f = gradient_polynomial(Problem.of(net, box))
+    program = product_family(f, 3).program(f)
     rng = np.random.default_rng(seed)
     z = rng.exponential(size=program.shape[0])
     lies = {
@@ -143,10 +144,10 @@ def test_units_of_the_weights_do_not_matter(factor: float) -> None:
 def test_an_uncovered_monomial_is_an_error() -> None:
     f = gradient_polynomial(Problem.of(two_layers(1), Everywhere()))
     with pytest.raises(MethodError, match="in no product"):
-        lipopt_program(f, 2)
+        product_family(f, 2).program(f)
     alone = replace(f, cliques=tuple(clique[:-1] for clique in f.cliques))
     with pytest.raises(MethodError, match="in no product"):
-        lipopt_program(alone, 3)
+        product_family(alone, 3).program(alone)
 
 
 def test_the_polynomial_is_the_gradient() -> None:
@@ -222,7 +223,7 @@ def values_of(f: Multilinear, x: Array) -> Array:
 @pytest.mark.parametrize("seed", range(6))
 def test_few_rows_have_the_bound_of_all(seed: int, degree: int) -> None:
     f = some_polynomial(seed, 1 if degree == 2 else 1 + seed % 2)
-    program = lipopt_program(f, degree)
+    program = product_family(f, degree).program(f)
     whole = solve_conic(conic(program), "highs")
     every = prove_krivine(program, multipliers(program, whole))
     found = bound_polynomial(f, degree)

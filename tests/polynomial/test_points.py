@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from lipcert.polynomial import Polynomial, PolynomialProblem
 from lipcert.polynomial.language import read_pop
-from lipcert.polynomial.points.descent import _augmented
-from lipcert.polynomial.points.local import TOLERANCE, Compiled, LocalProblem
+from lipcert.polynomial.points.local import TOLERANCE, Compiled, LocalProblem, _augmented
 from lipcert.polynomial.points.search import judge, runaway, search
 from lipcert.proof.points import exact_value, proved_value
 from lipcert.rounding import Array

@@ -20,7 +20,7 @@ from lipcert.bounds.interval import Interval
 from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
-from lipcert.method.engines import Relaxation, engines_for
+from lipcert.method.engines import RelaxationEngine, engines_for
 from lipcert.method.planning import Step, plan
 from lipcert.method.relaxed import Relaxed
 from lipcert.method.table import METHODS
@@ -235,7 +235,7 @@ def test_a_method_that_is_asked_for_by_name_is_about_the_whole_network(
         assert seen == [True], method.name
         assert not any("left out" in note for note in bracket.notes), method.name
     engines = engines_for(problem, Bracket(), Budget.of_work(3.0), ThreadPoolExecutor(1))
-    relaxed = [e.method for e in engines if isinstance(e, Relaxation) and isinstance(e.method, Relaxed)]
+    relaxed = [e.method for e in engines if isinstance(e, RelaxationEngine) and isinstance(e.method, Relaxed)]
     assert relaxed
     assert all(method.parts for method in relaxed)
 

@@ -40,7 +40,7 @@ from lipcert.problem.blocks import Block
 from lipcert.problem.maps import Matrix, Operator, dense
 from lipcert.problem.network import Network
 from lipcert.problem.output import choose_output
-from lipcert.problem.problem import Fact, Facts, Origin, Preactivations, Problem
+from lipcert.problem.problem import CollapseOrigin, Fact, Preactivations, Problem, ProblemFacts
 from lipcert.problem.region import hull
 from lipcert.rounding import TINY, UNIT, Array, add_up, gamma, grow, or_infinite, worst
 from lipcert.steps import step
@@ -312,7 +312,7 @@ def _with_sizes(problem: Problem, *, spectral: bool) -> Collapsed | None:
         return None
     output = problem.output if problem.whole_map else choose_output(0, 1)
     neurons = tuple((i, sweep.open[i]) for i in kept)
-    facts = Facts(Preactivations(known), Origin(net, pre, neurons))
+    facts = ProblemFacts(Preactivations(known), CollapseOrigin(net, pre, neurons))
     asked = Problem(small, problem.region, problem.norm, output, problem.coordinate, facts)
     return Collapsed(asked, neurons, price, scale)
 

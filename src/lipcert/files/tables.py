@@ -59,7 +59,7 @@ def fault_of(rows: Iterable[tuple[int, Sequence[str]]], advice: str) -> str | No
     expected = 0
     for line, words in rows:
         for column, word in enumerate(words, start=1):
-            if not _is_number(word):
+            if not is_number(word):
                 return f"line {line}, column {column}: {quoted(word)} is no number; {advice}"
         if expected and len(words) != expected:
             some = "1 value" if len(words) == 1 else f"{len(words)} values"
@@ -68,7 +68,8 @@ def fault_of(rows: Iterable[tuple[int, Sequence[str]]], advice: str) -> str | No
     return None
 
 
-def _is_number(word: str) -> bool:
+def is_number(word: str) -> bool:
+    """Whether Python reads a word as a number."""
     try:
         float(word)
     except ValueError:

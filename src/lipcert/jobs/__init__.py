@@ -7,7 +7,7 @@ with JobFolder.open("job", "certify", question, resume=True) as folder, processe
 from lipcert.jobs.executors import chosen_executor, cluster, isolated, local, processes
 from lipcert.jobs.folder import JobFolder
 from lipcert.jobs.piece import Answer, Outcome, Piece
-from lipcert.jobs.run import End, Progress, Run, run_pieces
+from lipcert.jobs.run import End, Progress, Run, run_pieces, stored_outcomes
 
 __all__ = [
     "Answer",
@@ -23,4 +23,5 @@ __all__ = [
     "local",
     "processes",
     "run_pieces",
+    "stored_outcomes",
 ]

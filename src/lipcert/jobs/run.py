@@ -101,7 +101,6 @@ def run_pieces(
     executor: Executor,
     on_progress: Callable[[Progress], None] | None = None,
     deadline: float | None = None,
-    retry_failed: bool = False,
     stored: Mapping[str, Outcome] | None = None,
     settle: Settle | None = None,
 ) -> Run:
@@ -113,8 +112,8 @@ def run_pieces(
         executor: `local()`, `processes(n)`, `isolated(...)`, `cluster(address)`, or any other.
         on_progress: called at the start and after every piece.
         deadline: on the clock of time.monotonic(); no piece is waited for after it. A local piece is not interrupted.
-        retry_failed: do the pieces again that failed in an earlier run of the folder.
-        stored: by name, the outcomes to go on with; left out, whatever the folder holds.
+        stored: by name, the outcomes to go on with; left out, all outcomes in the folder. `stored_outcomes` without
+            failures makes a run do the pieces again that failed before.
         settle: asked before a piece is done, with all outcomes so far: its outcome where doing it is not worth the
             time. The folder does not keep it, so that a later run asks again.
 
@@ -125,7 +124,7 @@ def run_pieces(
     if len(stems) != len(pieces):
         raise InputError("two pieces of the job have the same name")
     run = _Running(pieces, folder, executor, on_progress, deadline, settle)
-    run.resume(_in(folder, pieces) if stored is None else stored, retry_failed)
+    run.resume(stored_outcomes(folder, pieces) if stored is None else stored)
     try:
         run.go()
     except KeyboardInterrupt:
@@ -135,9 +134,10 @@ def run_pieces(
     return run.result()
 
 
-def _in(folder: JobFolder | None, pieces: Sequence[Piece]) -> dict[str, Outcome]:
+def stored_outcomes(folder: JobFolder | None, pieces: Sequence[Piece], *, failures: bool = True) -> dict[str, Outcome]:
+    """The outcomes of the pieces in a folder, by name, with or without failures."""
     found = {} if folder is None else {piece.name: folder.load(piece.name) for piece in pieces}
-    return {name: outcome for name, outcome in found.items() if outcome is not None}
+    return {name: o for name, o in found.items() if o is not None and (failures or not o.failed)}
 
 
 class _Running:
@@ -164,10 +164,10 @@ class _Running:
         self.under_way: dict[Future[Finished], Piece] = {}  # in the order of submission
         self.since: dict[str, float] = {}  # when a piece came among the first, which are the ones being worked on
 
-    def resume(self, stored: Mapping[str, Outcome], retry_failed: bool) -> None:
+    def resume(self, stored: Mapping[str, Outcome]) -> None:
         for piece in self.pieces:
             outcome = stored.get(piece.name)
-            if outcome is None or (outcome.failed and retry_failed):
+            if outcome is None:
                 self.waiting.append(piece)
             else:
                 self._count(outcome)

@@ -56,12 +56,12 @@ class CaseSolves:
         self, problem: Problem, method: Relaxed, bracket: Bracket, budget: Budget, look: MomentRounding
     ) -> Status:
         """Bounds within the budget; `method` solves a relaxation of one case."""
-        run = _Run(problem, method, bracket, budget, look, self)
+        run = _CaseRun(problem, method, bracket, budget, look, self)
         self.solved = run.solved
         return run.all()
 
 
-class _Run:
+class _CaseRun:
     """One call: the bounds of all cases, and which are still open."""
 
     def __init__(
@@ -172,7 +172,7 @@ class MomentsOfCase:
 class _CaseBracket:
     """The bracket of one case, as its solver sees it: what it proves goes into the proof of the largest."""
 
-    def __init__(self, run: _Run, at: tuple[int, int]) -> None:
+    def __init__(self, run: _CaseRun, at: tuple[int, int]) -> None:
         self.run, self.at, self.wishes = run, at, run.bracket.wishes
 
     def improve(self, found: Certificate | Witness) -> None:

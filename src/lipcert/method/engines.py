@@ -57,11 +57,11 @@ def engines_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Ex
     sharper = Sharpening(problem, bracket)
     found: list[Engine] = []
     if _free().applies(problem) is None and _has_values(problem):
-        found.append(Relaxation(problem, bracket, _free(), FREE_LEAVES, sharper))
+        found.append(RelaxationEngine(problem, bracket, _free(), FREE_LEAVES, sharper))
     if Tight().applies(problem) is None:
-        found.append(Tightening(problem, bracket, sharper))
+        found.append(TightEngine(problem, bracket, sharper))
     if Slopes().applies(problem) is None:
-        found.append(BySlopes(problem, bracket, Slopes(), SLOPES_LEAVES, sharper))
+        found.append(SlopeEngine(problem, bracket, Slopes(), SLOPES_LEAVES, sharper))
     return found + searches(problem, bracket, budget, executor, sharper)
 
 
@@ -91,9 +91,9 @@ def searches(
         small = collapse(problem, budget)
         searched = problem if small is None else small.problem
         if search_refusal(searched) is None and _has_room(searched, bracket, budget):
-            engines.append(Signs(problem, bracket, sharper or Sharpening(problem, bracket)))
+            engines.append(SignEngine(problem, bracket, sharper or Sharpening(problem, bracket)))
     if no_cells(problem) is None:
-        engines.append(Cells(problem, bracket, executor, CELLS_WORTH if engines else CELLS_ALONE))
+        engines.append(CellEngine(problem, bracket, executor, CELLS_WORTH if engines else CELLS_ALONE))
     return engines
 
 
@@ -105,7 +105,7 @@ def _has_room(problem: Problem, bracket: Bracket, budget: Budget) -> bool:
     numbers = SIGNS_COPIES * net.neurons * (net.neurons + net.inputs)
     if budget.holds(numbers):
         return True
-    bracket.no_room(Signs.name, numbers, budget)
+    bracket.no_room(SignEngine.name, numbers, budget)
     return False
 
 
@@ -141,7 +141,7 @@ class Sharpening:
             Linear().run(found, self.bracket, budget)
 
 
-class Signs(Engine):
+class SignEngine(Engine):
     """Branch and bound over signs, on the network of the open neurons where that is smaller."""
 
     name = "signs"
@@ -180,7 +180,7 @@ class Signs(Engine):
             self.bracket.note(f"{counts} over {counted(len(self.state.quick.open), 'open neuron')}")
 
 
-class Cells(Engine):
+class CellEngine(Engine):
     """Branch and bound over cells: boxes, and signs with their half-spaces."""
 
     name = "cells"
@@ -243,7 +243,7 @@ class Cells(Engine):
         bracket.improve(witness) if witness is not None else bracket.report()
 
 
-class Relaxation(Engine):
+class RelaxationEngine(Engine):
     """A relaxation that is solved in one turn: another turn begins anew, and it ends when it has nothing to add."""
 
     continues = False
@@ -276,7 +276,7 @@ class Relaxation(Engine):
         self.ended = self.bracket.status in (Status.DONE, Status.MEMORY_LIMIT)
 
 
-class Tightening(Relaxation):
+class TightEngine(RelaxationEngine):
     """Method tight: a turn goes on with the cuts or the multipliers of the last one."""
 
     def __init__(self, problem: Problem, bracket: Bracket, sharper: Sharpening) -> None:
@@ -296,7 +296,7 @@ class Tightening(Relaxation):
         self.state.forget()
 
 
-class BySlopes(Relaxation):
+class SlopeEngine(RelaxationEngine):
     """Method slopes: a turn goes on from the multipliers of the last one. It ends where it cannot begin."""
 
     continues = True

@@ -35,7 +35,7 @@ def sharpen(problem: Problem, budget: Budget) -> Problem | None:
     base = None if cut_short(problem) or left_out(problem) else rows_of(problem)
     if base is None or not _fits(base.network, budget):
         return None
-    search = _Search(base, budget)
+    search = _Sharpening(base, budget)
     with np.errstate(all="ignore"), budget.threads(base.network.neurons):
         swept(base, search.block)
         found = search.found.of(problem) if len(search.targets) else None
@@ -61,7 +61,7 @@ def _fits(net: Network, budget: Budget) -> bool:
     return budget.expected(8.0 * net.neurons * net.entries) <= budget.left()
 
 
-class _Search:
+class _Sharpening:
     """The multipliers found so far, block by block."""
 
     def __init__(self, base: Problem, budget: Budget) -> None:

@@ -204,7 +204,7 @@ class SlopeSolves:
         if question.solver.ended:
             return True
         proof = budget.expected(tries_of(question.problem) * proof_operations(question.program.orders))
-        watcher = _Watcher(self, question, passes_only)
+        watcher = _SlopeWatcher(self, question, passes_only)
         within, moves = budget.upto(max(budget.left() - proof, 0.0)), question.solver.moves
         try:
             last = question.solver.run(within, watcher)
@@ -268,7 +268,7 @@ class SlopeSolves:
         return not late
 
 
-class _Watcher:
+class _SlopeWatcher:
     """Proves the first multipliers, and later ones that promise enough; says whether the solver should stop."""
 
     def __init__(self, work: SlopeSolves, question: _Question, first_only: bool) -> None:

@@ -10,7 +10,7 @@ from enum import Enum
 import numpy as np
 
 from lipcert.chart.lines import Quartiles
-from lipcert.paper.entries import LBS, OURS, UPPER, Entry, RandomNetwork
+from lipcert.paper.entries import LBS, OURS, UPPER, RandomNetwork, TargetEntry
 from lipcert.paper.estimators import NOT_RUN, NOT_TRIED, Findings
 from lipcert.paper.published import (
     ABOVE,
@@ -74,9 +74,9 @@ class ComparisonRow:
         return self.ours / self.published
 
 
-def summarise(entries: Iterable[Entry], findings: Findings) -> list[ComparisonRow]:
+def summarise(entries: Iterable[TargetEntry], findings: Findings) -> list[ComparisonRow]:
     """One row for each method and group of networks, in the order of the entries."""
-    groups: dict[tuple[tuple[int, int, int], str, str], list[Entry]] = {}
+    groups: dict[tuple[tuple[int, int, int], str, str], list[TargetEntry]] = {}
     for entry in entries:
         if isinstance(entry.network, RandomNetwork):
             groups.setdefault((entry.network.group, entry.region, entry.method), []).append(entry)
@@ -84,7 +84,7 @@ def summarise(entries: Iterable[Entry], findings: Findings) -> list[ComparisonRo
 
 
 def _row(
-    layers: int, size: int, sparsity: int, region: str, method: str, entries: list[Entry], findings: Findings
+    layers: int, size: int, sparsity: int, region: str, method: str, entries: list[TargetEntry], findings: Findings
 ) -> ComparisonRow:
     found = [findings[e] for e in entries]
     words = Counter(f.ended for f in found if f.ended)
@@ -105,7 +105,7 @@ def _row(
 
 
 def _compare(
-    entries: list[Entry], told: Values, findings: Findings
+    entries: list[TargetEntry], told: Values, findings: Findings
 ) -> tuple[float | None, float | None, Comparison, list[str]]:
     """Medians over the same networks: all ten where that median was published, else those that finished and were."""
     done = [(e, value) for e in entries if (value := findings[e].value) is not None]
@@ -134,7 +134,7 @@ def _verdict(near: bool, refuted: bool, reasons: list[str]) -> Comparison:
 
 
 def _unfinished(
-    entries: list[Entry], told: Values, findings: Findings, refuted: list[str]
+    entries: list[TargetEntry], told: Values, findings: Findings, refuted: list[str]
 ) -> tuple[Comparison, list[str]]:
     """The verdict where no published network finished here, and what is known of them all the same."""
     if refuted:
@@ -146,18 +146,18 @@ def _unfinished(
     return Comparison.OUT_OF_REACH, [f"ours is lower in {sum(known)} of {len(known)} networks"] if known else []
 
 
-def _refuted(entries: list[Entry], findings: Findings) -> list[str]:
+def _refuted(entries: list[TargetEntry], findings: Findings) -> list[str]:
     seeds = [str(e.network.seed) for e in entries if refutes(e, findings)]
     return [f"{BELOW_LOWER}: seed {', '.join(seeds)}"] if seeds else []
 
 
-def refutes(entry: Entry, findings: Findings) -> bool:
+def refutes(entry: TargetEntry, findings: Findings) -> bool:
     """Whether a gradient is known that is larger than the upper bound published for this entry."""
     value = None if entry.method == LBS else published_value(entry)
     return value is not None and proved_fault(value, None, findings.lower(entry)) == BELOW_LOWER
 
 
-def _not_lowest(entries: list[Entry], findings: Findings) -> list[str]:
+def _not_lowest(entries: list[TargetEntry], findings: Findings) -> list[str]:
     """Networks in which another valid upper bound, computed here or published, is lower than ours."""
     lost: dict[str, list[str]] = {}
     for entry in entries:
@@ -166,7 +166,7 @@ def _not_lowest(entries: list[Entry], findings: Findings) -> list[str]:
     return [f"NOT LOWEST: {name} is lower for seed {', '.join(seeds)}" for name, seeds in lost.items()]
 
 
-def lower_bounds_than_ours(ours: Entry, findings: Findings) -> list[str]:
+def lower_bounds_than_ours(ours: TargetEntry, findings: Findings) -> list[str]:
     """The methods whose valid upper bound of the same network and region lies below ours, here or as published."""
     value, beaten = findings[ours].value, []
     for method in UPPER if value is not None else ():

@@ -153,7 +153,7 @@ class TrainedNetwork:
 
 
 @dataclass(frozen=True)
-class Entry:
+class TargetEntry:
     """`method` bounds the Lipschitz constant of `network` on its region of this name."""
 
     network: RandomNetwork | TrainedNetwork

@@ -31,8 +31,8 @@ from lipcert.paper.entries import (
     OURS,
     SAMPLES,
     SHOR,
-    Entry,
     RandomNetwork,
+    TargetEntry,
     TrainedNetwork,
     paper_samples,
 )
@@ -84,7 +84,7 @@ class Estimate:
         return self.lower if self.upper is None else self.upper
 
 
-def solve_entry(entry: Entry, seconds: float) -> dict[str, Any]:
+def solve_entry(entry: TargetEntry, seconds: float) -> dict[str, Any]:
     """The piece of a job: JSON-able."""
     start = time.perf_counter()
     net, region = entry.network.net(), entry.network.region(entry.region)
@@ -103,7 +103,7 @@ def solve_entry(entry: Entry, seconds: float) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class _EntryProblem:
-    entry: Entry
+    entry: TargetEntry
     problem: Problem
     seconds: float
 
@@ -222,7 +222,7 @@ class Attained:
 class Findings:
     """The estimates of all entries that were asked for; refuses contradictions."""
 
-    def __init__(self, entries: Iterable[Entry], outcomes: Mapping[str, Outcome]) -> None:
+    def __init__(self, entries: Iterable[TargetEntry], outcomes: Mapping[str, Outcome]) -> None:
         self.entries = [*entries]
         self._found = {entry.name: estimate_of(outcomes.get(entry.name)) for entry in self.entries}
         self._witness: dict[tuple[str, str], Attained] = {}
@@ -238,15 +238,15 @@ class Findings:
                     "a bug in lipcert, please report it"
                 )
 
-    def __getitem__(self, entry: Entry) -> Estimate:
+    def __getitem__(self, entry: TargetEntry) -> Estimate:
         return self._found.get(entry.name, Estimate(ended=NOT_RUN))
 
-    def lower(self, entry: Entry) -> float | None:
+    def lower(self, entry: TargetEntry) -> float | None:
         """The largest gradient norm that any method found for this network and region."""
         witness = self.witness(entry)
         return None if witness is None else witness.value
 
-    def witness(self, entry: Entry) -> Attained | None:
+    def witness(self, entry: TargetEntry) -> Attained | None:
         """The largest gradient norm, and the point and method that found it."""
         return self._witness.get((entry.network.name, entry.region))
 

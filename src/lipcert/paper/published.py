@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from statistics import median
 
-from lipcert.paper.entries import HR1, HR2, LBS, LIPOPT3, LIPOPT4, SHOR, Entry, RandomNetwork
+from lipcert.paper.entries import HR1, HR2, LBS, LIPOPT3, LIPOPT4, SHOR, RandomNetwork, TargetEntry
 from lipcert.paper.estimators import Estimate
 
 Printed = float | str  # a number, or why there is none
@@ -57,7 +57,7 @@ def published(layers: int, region: str, size: int, sparsity: int, method: str) -
     return random_networks().get((layers, region, size, sparsity, method), Values())
 
 
-def published_value(entry: Entry) -> float | None:
+def published_value(entry: TargetEntry) -> float | None:
     """The published value of one random network; None for other networks and where nothing was published."""
     n = entry.network
     if not isinstance(n, RandomNetwork):
@@ -130,7 +130,7 @@ OTHER_NETWORK = "another network than the paper's, which is not published"
 _SLACK = 1e-5  # six decimals were published, of solvers that end a little above or below an optimum
 
 
-def known_fault(entry: Entry) -> str:
+def known_fault(entry: TargetEntry) -> str:
     """The known fault of a published value, whatever we compute; empty when none is known."""
     network = entry.network
     if not isinstance(network, RandomNetwork):
@@ -152,7 +152,7 @@ def proved_fault(value: float, floor: float | None, lower: float | None) -> str:
     return BELOW_OPTIMUM if floor is not None and value < floor - _SLACK else ""
 
 
-def explanation(entry: Entry, value: float, estimate: Estimate, lower: float | None) -> str:
+def explanation(entry: TargetEntry, value: float, estimate: Estimate, lower: float | None) -> str:
     """Why the published value is not ours; empty when nothing explains it."""
     if entry.method == LBS:
         return OTHER_POINTS if estimate.note else ""
@@ -162,6 +162,6 @@ def explanation(entry: Entry, value: float, estimate: Estimate, lower: float | N
     return ABOVE if value > estimate.upper else ""
 
 
-def is_valid(entry: Entry, value: float, floor: float | None, lower: float | None) -> bool:
+def is_valid(entry: TargetEntry, value: float, floor: float | None, lower: float | None) -> bool:
     """Whether a published upper bound stands, as far as is known."""
     return not known_fault(entry) and not proved_fault(value, floor, lower)

@@ -15,7 +15,7 @@ from lipcert.paper.comparison import (
     refutes,
     summarise,
 )
-from lipcert.paper.entries import LBS, OURS, Entry, RandomNetwork, shape_words
+from lipcert.paper.entries import LBS, OURS, RandomNetwork, TargetEntry, shape_words
 from lipcert.paper.estimators import NOT_RUN, Estimate, Findings
 from lipcert.paper.published import (
     MIXED,
@@ -50,7 +50,7 @@ _EXPLAIN = (
 )
 
 
-def figure_report(target: str, entries: Sequence[Entry], findings: Findings) -> Report:
+def figure_report(target: str, entries: Sequence[TargetEntry], findings: Findings) -> Report:
     """Bounds and running times against the sparsity, for each size."""
     rows = summarise(entries, findings)
     layers, region = rows[0].layers, rows[0].region
@@ -119,11 +119,11 @@ def _row_record(r: ComparisonRow) -> Record:
     }
 
 
-def _network_records(entries: Sequence[Entry], findings: Findings) -> list[Record]:
+def _network_records(entries: Sequence[TargetEntry], findings: Findings) -> list[Record]:
     return [_network_record(e, e.network, findings) for e in entries if isinstance(e.network, RandomNetwork)]
 
 
-def _network_record(entry: Entry, network: RandomNetwork, findings: Findings) -> Record:
+def _network_record(entry: TargetEntry, network: RandomNetwork, findings: Findings) -> Record:
     """A line of TARGET-networks.csv."""
     found, told = findings[entry], published_value(entry)
     fault = ""
@@ -146,7 +146,7 @@ def _network_record(entry: Entry, network: RandomNetwork, findings: Findings) ->
     }
 
 
-def _refuted_records(entries: Sequence[Entry], findings: Findings) -> list[Record]:
+def _refuted_records(entries: Sequence[TargetEntry], findings: Findings) -> list[Record]:
     """Every published upper bound that a gradient exceeds, with the point where: anyone can evaluate it."""
     records: list[Record] = []
     for entry in entries:
@@ -173,11 +173,11 @@ def _refuted_words(r: Record) -> dict[str, str]:
     return columns | {"published": number(r["published"], 6), "a gradient's norm": number(r["gradient"], 6)}
 
 
-def random_panels(entries: Sequence[Entry], findings: Findings) -> list[Panel]:
+def random_panels(entries: Sequence[TargetEntry], findings: Findings) -> list[Panel]:
     """Bounds and times against the sparsity. All methods are drawn over the same networks, those that ours finished: a
     median over the few that a slow method finished would be of other networks.
     """
-    sheets: dict[tuple[int, int, str], dict[int, list[Entry]]] = {}
+    sheets: dict[tuple[int, int, str], dict[int, list[TargetEntry]]] = {}
     for e in entries:
         if isinstance(e.network, RandomNetwork):
             sheet = sheets.setdefault((e.network.layers, e.network.size, e.region), {})
@@ -203,7 +203,7 @@ def random_panels(entries: Sequence[Entry], findings: Findings) -> list[Panel]:
     return panels
 
 
-def _drawn(entries: Sequence[Entry], findings: Findings) -> set[int]:
+def _drawn(entries: Sequence[TargetEntry], findings: Findings) -> set[int]:
     """The seeds that ours finished; where there is none, those of the method with the most."""
     done: dict[str, set[int]] = {}
     for e in entries:
@@ -223,10 +223,10 @@ def _series(values: Mapping[int, Sequence[float | None]]) -> tuple[tuple[float, 
     return tuple(points)
 
 
-def table1_report(entries: Sequence[Entry], findings: Findings) -> Report:
+def table1_report(entries: Sequence[TargetEntry], findings: Findings) -> Report:
     """Network 0 and the mean over all networks, beside the printed number, which is one or the other."""
     title = "Table 1: global constants of (80,80) and (40,40,10)"
-    groups: dict[tuple[tuple[int, int, int], str], list[Entry]] = {}
+    groups: dict[tuple[tuple[int, int, int], str], list[TargetEntry]] = {}
     for entry in entries:
         if isinstance(entry.network, RandomNetwork):
             groups.setdefault((entry.network.group, entry.method), []).append(entry)
@@ -252,7 +252,7 @@ def table1_report(entries: Sequence[Entry], findings: Findings) -> Report:
     )
 
 
-def _table1_record(entries: Sequence[Entry], findings: Findings) -> Record:
+def _table1_record(entries: Sequence[TargetEntry], findings: Findings) -> Record:
     """A line of table1.csv; `published` is one of the two statistics."""
     first, network = entries[0], entries[0].network
     assert isinstance(network, RandomNetwork)
@@ -287,7 +287,7 @@ def _table1_record(entries: Sequence[Entry], findings: Findings) -> Record:
 
 
 def _printed_verdict(
-    entry: Entry,
+    entry: TargetEntry,
     printed: Printed | None,
     statistic: str,
     beside: float | None,

@@ -18,10 +18,10 @@ from typing import Any
 
 from lipcert._version import __version__
 from lipcert.errors import InputError, SoundnessError
-from lipcert.jobs import End, JobFolder, Piece, Progress, Run, cluster, isolated, run_pieces
+from lipcert.jobs import End, JobFolder, Piece, Progress, Run, cluster, isolated, run_pieces, stored_outcomes
 from lipcert.paper import trained, training
 from lipcert.paper.comparison import Agreement, agreement
-from lipcert.paper.entries import Entry
+from lipcert.paper.entries import TargetEntry
 from lipcert.paper.estimators import OURS_SECONDS, Findings, solve_entry
 from lipcert.paper.published import EPSILONS, TABLE2_NETWORK
 from lipcert.paper.random_reports import figure_report, table1_report
@@ -188,10 +188,10 @@ class _Reproduction:
         if not self.interrupted:
             see = None if self.on_progress is None else partial(self.on_progress, stage)
             with self.options.executor(timed=timed) as executor:
-                run = run_pieces(pieces, self.folder, executor, see, retry_failed=not timed, settle=settle)
+                kept = stored_outcomes(self.folder, pieces, failures=timed)
+                run = run_pieces(pieces, self.folder, executor, see, stored=kept, settle=settle)
         else:
-            kept = {p.name: self.folder.load(p.name) for p in pieces}
-            run = Run({k: v for k, v in kept.items() if v is not None}, End.INTERRUPTED, 0)
+            run = Run(stored_outcomes(self.folder, pieces), End.INTERRUPTED, 0)
         for name, error in run.failures.items():
             if error.startswith(SoundnessError.__name__):  # a contradiction is never just a failure
                 raise SoundnessError(f"{name}: {error}")
@@ -202,7 +202,7 @@ class _Reproduction:
         self.notes += run.notes
         return run
 
-    def _report(self, target: str, entries: list[Entry], findings: Findings) -> Report | None:
+    def _report(self, target: str, entries: list[TargetEntry], findings: Findings) -> Report | None:
         """The report of a target; None when an outcome that it needs is missing."""
         if target in FIGURES:
             return figure_report(target, entries, findings)
@@ -221,7 +221,7 @@ class _Reproduction:
             result, self._about(self.files.classifier), given
         )
 
-    def _table3(self, entries: list[Entry], findings: Findings) -> Report | None:
+    def _table3(self, entries: list[TargetEntry], findings: Findings) -> Report | None:
         found = {e.method: findings[e].value for e in entries}
         constants = {method: value for method, value in found.items() if value is not None}
         if trained.SPHERES not in self.networks or not constants:

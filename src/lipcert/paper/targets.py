@@ -14,7 +14,7 @@ from itertools import product
 
 from lipcert.errors import InputError
 from lipcert.jobs import Outcome, Piece
-from lipcert.paper.entries import HR1, HR2, LBS, LIPOPT3, LIPOPT4, METHODS, OURS, SHOR, Entry, RandomNetwork
+from lipcert.paper.entries import HR1, HR2, LBS, LIPOPT3, LIPOPT4, METHODS, OURS, SHOR, RandomNetwork, TargetEntry
 from lipcert.paper.estimators import MEMORY, NOT_TRIED, TIME, WITHOUT_X, estimate_of
 from lipcert.paper.published import TABLE1, TABLE1_SPARSITIES, random_networks
 
@@ -79,11 +79,11 @@ def check_target(name: str) -> tuple[str, ...]:
     return (name,)
 
 
-def target_entries(target: str, quick: bool) -> list[Entry]:
+def target_entries(target: str, quick: bool) -> list[TargetEntry]:
     """The entries of a target on random networks; none for the trained ones."""
     region, kind = target.split("-")[1:] if target in FIGURES else ("global", target)
     return [
-        Entry(RandomNetwork(layers, size, sparsity, seed), region, method)
+        TargetEntry(RandomNetwork(layers, size, sparsity, seed), region, method)
         for layers, size, sparsities, methods in (_QUICK if quick else _FULL).get(kind, ())
         for sparsity, method, seed in product(sparsities, methods, range(QUICK_SEEDS if quick else SEEDS))
     ]
@@ -95,12 +95,12 @@ _ANYTIME = (LBS, OURS)  # they always have something to say
 _Family = tuple[int, str, str]  # hidden layers, region, method
 
 
-def in_order(entries: Iterable[Entry]) -> list[Entry]:
+def in_order(entries: Iterable[TargetEntry]) -> list[TargetEntry]:
     """Published before not published, cheap before dear; network by network, small before large."""
     return sorted(entries, key=_place)
 
 
-def _place(entry: Entry) -> tuple[int, int, int, int, int]:
+def _place(entry: TargetEntry) -> tuple[int, int, int, int, int]:
     network, method = entry.network, METHODS.index(entry.method)
     if not isinstance(network, RandomNetwork):
         return (0, 0, 0, 0, method)
@@ -109,15 +109,15 @@ def _place(entry: Entry) -> tuple[int, int, int, int, int]:
     return (stage, network.seed, network.sparsity, network.size, method)
 
 
-def _is_cheap(entry: Entry, network: RandomNetwork) -> bool:
+def _is_cheap(entry: TargetEntry, network: RandomNetwork) -> bool:
     return entry.method in (LBS, SHOR) or (entry.method == HR2 and network.layers == 1)
 
 
-def _is_dear(entry: Entry, network: RandomNetwork) -> bool:
+def _is_dear(entry: TargetEntry, network: RandomNetwork) -> bool:
     return network.size > _SMALL and (entry.method == LIPOPT4 or (network.layers == 2 and entry.method in (HR1, HR2)))
 
 
-def _published(entry: Entry, network: RandomNetwork) -> bool:
+def _published(entry: TargetEntry, network: RandomNetwork) -> bool:
     """Whether this very value was published, or a statistic that it is part of, or one that ours goes beside."""
     if entry.region == "global" and network.sparsity in TABLE1_SPARSITIES:
         for line in TABLE1:
@@ -134,7 +134,7 @@ def _published(entry: Entry, network: RandomNetwork) -> bool:
 class KnownOutcomes:
     """Called before an entry is computed: its outcome where another entry has the same, or it is not worth the time."""
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
+    def __init__(self, entries: Iterable[TargetEntry]) -> None:
         self._entries = {entry.name: entry for entry in entries}
         self._given_up = GivenUp(self._entries.values())
 
@@ -142,7 +142,7 @@ class KnownOutcomes:
         return _outcome_of_hr1(self._entries[piece.name], outcomes) or self._given_up(piece, outcomes)
 
 
-def _may_be_hr1(entry: Entry) -> bool:
+def _may_be_hr1(entry: TargetEntry) -> bool:
     """Without x, HR-2 of two hidden layers is HR-1."""
     network = entry.network
     return (
@@ -150,8 +150,8 @@ def _may_be_hr1(entry: Entry) -> bool:
     )
 
 
-def _outcome_of_hr1(entry: Entry, outcomes: Mapping[str, Outcome]) -> Outcome | None:
-    first = outcomes.get(Entry(entry.network, entry.region, HR1).name) if _may_be_hr1(entry) else None
+def _outcome_of_hr1(entry: TargetEntry, outcomes: Mapping[str, Outcome]) -> Outcome | None:
+    first = outcomes.get(TargetEntry(entry.network, entry.region, HR1).name) if _may_be_hr1(entry) else None
     if first is None or first.value is None or not str(first.value["note"]).endswith(WITHOUT_X):
         return None
     return Outcome(entry.name, first.value, None, first.seconds)
@@ -164,7 +164,7 @@ class GivenUp:
     sparsity ran out, and none at least as large as the smallest of them ended well.
     """
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
+    def __init__(self, entries: Iterable[TargetEntry]) -> None:
         self._entries = {entry.name: entry for entry in entries}
         self._lost: dict[_Family, dict[str, RandomNetwork]] = {}
         self._won: dict[_Family, dict[str, RandomNetwork]] = {}
@@ -204,7 +204,7 @@ class GivenUp:
         return []
 
 
-def _family(entry: Entry) -> _Family:
+def _family(entry: TargetEntry) -> _Family:
     assert isinstance(entry.network, RandomNetwork)
     return entry.network.layers, entry.region, entry.method
 

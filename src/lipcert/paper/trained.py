@@ -13,7 +13,7 @@ import numpy as np
 from lipcert.errors import InputError
 from lipcert.jobs import Answer, Piece
 from lipcert.paper import training
-from lipcert.paper.entries import HR2, LBS, LIPOPT3, OURS, SHOR, Entry, TrainedNetwork
+from lipcert.paper.entries import HR2, LBS, LIPOPT3, OURS, SHOR, TargetEntry, TrainedNetwork
 from lipcert.paper.published import EPSILONS, TABLE2_NETWORK
 from lipcert.paper.targets import NEEDS_IMAGES
 from lipcert.problem.network import Network
@@ -113,7 +113,7 @@ def _kept(net: Network, accuracy: float) -> Answer:
         return Answer({"accuracy": accuracy, "network": net.sha256}, {"npz": path.read_bytes()})
 
 
-def table2_entries(files: Files, trained: Network | None) -> list[Entry]:
+def table2_entries(files: Files, trained: Network | None) -> list[TargetEntry]:
     """The network with its two boxes: the file's own centre, or an image of the digit 1."""
     net, center, output = files.single, files.center, 0
     if net is None:
@@ -124,10 +124,10 @@ def table2_entries(files: Files, trained: Network | None) -> list[Entry]:
     center = np.zeros(net.inputs) if center is None else center
     boxes = tuple((name, Box(center, radius)) for name, radius in _RADII.items())
     given = TrainedNetwork("table2", net, boxes, output)
-    return [Entry(given, region, method) for region in _RADII for method in _TABLE2]
+    return [TargetEntry(given, region, method) for region in _RADII for method in _TABLE2]
 
 
-def quick_ones(entries: Sequence[Entry]) -> list[Entry]:
+def quick_ones(entries: Sequence[TargetEntry]) -> list[TargetEntry]:
     """Without those that are known to take minutes on trained networks: the report says that they were not run."""
     slow = {"table2": (HR2,), "table3": (LIPOPT3,)}
     return [
@@ -142,12 +142,12 @@ def _image_of_digit(files: Files) -> Array:
     return np.asarray(held[int(np.argmax(labels == _LABEL))])
 
 
-def table3_entries(trained: Network | None) -> list[Entry]:
+def table3_entries(trained: Network | None) -> list[TargetEntry]:
     """One constant on [-3, 3]^80 by each method."""
     if trained is None:
         return []
     given = TrainedNetwork("table3", trained, ((BOX, Box(np.zeros(trained.inputs), _REACH)),))
-    return [Entry(given, BOX, method) for method in (HR2, LIPOPT3, OURS)]
+    return [TargetEntry(given, BOX, method) for method in (HR2, LIPOPT3, OURS)]
 
 
 def certifier(files: Files, trained: Network | None) -> tuple[Network, DataSet] | None:

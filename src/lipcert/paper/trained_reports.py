@@ -12,7 +12,7 @@ from typing import Any
 from lipcert.chart.lines import Panel, Quartiles, Series
 from lipcert.chart.render import document
 from lipcert.paper.comparison import Comparison, lower_bounds_than_ours
-from lipcert.paper.entries import HR2, LBS, OURS, REGIONS, Entry, TrainedNetwork
+from lipcert.paper.entries import HR2, LBS, OURS, REGIONS, TargetEntry, TrainedNetwork
 from lipcert.paper.estimators import NOT_RUN, Estimate, Findings
 from lipcert.paper.published import (
     BELOW_LOWER,
@@ -69,7 +69,7 @@ def _report(target: str, tables: Tables, facts: Record, plot: str | Sequence[Pan
     return Report(target, TITLES[target], _paragraphs(target, tables, facts), tables, drawn, (line,), facts=facts)
 
 
-def table2_report(entries: Sequence[Entry], findings: Findings, about: str) -> Report:
+def table2_report(entries: Sequence[TargetEntry], findings: Findings, about: str) -> Report:
     """One score of a (784,500) network, on a large and on a small box; the published column with the paper's alone."""
     network = entries[0].network
     paper = isinstance(network, TrainedNetwork) and network.network.sha256 == TABLE2_NETWORK
@@ -98,7 +98,7 @@ def _is_refuted(record: Record) -> bool:
     return record["verdict"] == Comparison.REFUTED.value
 
 
-def _table2_refuted(entry: Entry, findings: Findings) -> Record:
+def _table2_refuted(entry: TargetEntry, findings: Findings) -> Record:
     """The witness against a printed upper bound."""
     witness = findings.witness(entry)
     assert witness is not None
@@ -112,7 +112,7 @@ def _table2_refuted(entry: Entry, findings: Findings) -> Record:
     }
 
 
-def _table2_record(entry: Entry, findings: Findings, paper: bool) -> Record:
+def _table2_record(entry: TargetEntry, findings: Findings, paper: bool) -> Record:
     """A line of table2.csv; `upper` is proved also where the method was stopped and has no value."""
     found, lower = findings[entry], findings.lower(entry)
     printed, time = TABLE2[entry.region].get(entry.method, (None, None)) if paper else (None, None)
@@ -175,7 +175,9 @@ def _table2_panel(region: str, records: Sequence[Record]) -> Panel:
     return Panel(title, "method", "Lipschitz constant", tuple(s for s in both if s.points), names=names)
 
 
-def table3_report(entries: Sequence[Entry], findings: Findings, shares: Mapping[str, Any], accuracy: float) -> Report:
+def table3_report(
+    entries: Sequence[TargetEntry], findings: Findings, shares: Mapping[str, Any], accuracy: float
+) -> Report:
     """% of points that one constant certifies, at ten epsilons."""
     rows: list[tuple[str, Sequence[float]]] = []
     for place, words in (("box", f"{shares['points']:,} points of the box"), ("task", "4,000 points of the task")):

@@ -33,7 +33,7 @@ def batches(rng: np.random.Generator, count: int, epochs: int) -> Iterator[tuple
 
 
 class Adam:
-    """Running means of the gradients and of their squares."""
+    """The optimiser Adam: exponential moving averages of the gradients and of their squares."""
 
     def __init__(self, parameters: Sequence[Array]) -> None:
         self._moments = [(np.zeros_like(p), np.zeros_like(p)) for p in parameters]
@@ -74,8 +74,8 @@ def train_sphere_classifier(seed: int = 0, epochs: int = 30, decay: float = 1e-4
     adam = Adam(parameters)
     for _, rate, batch in batches(rng, len(x), epochs):
         slopes = _sphere_slopes(parameters, x[batch], sign[batch])
-        for k, (mean, young, size) in enumerate(adam.steps(slopes)):
-            parameters[k] = parameters[k] - rate * (mean / young / size + decay * parameters[k])
+        for k, (first, correction, root) in enumerate(adam.steps(slopes)):
+            parameters[k] = parameters[k] - rate * (first / correction / root + decay * parameters[k])
     return Network.from_weights(parameters[0::2], parameters[1::2])
 
 
@@ -134,8 +134,8 @@ def train_digit_classifier(
     for epoch, rate, batch in batches(rng, len(images), epochs):
         reach = _STEP * min(1.0, epoch / _RAMP)
         moved = _moved(parameters, images[batch], labels[batch], reach)
-        for k, (mean, young, size) in enumerate(adam.steps(_digit_slopes(parameters, moved, labels[batch]))):
-            parameters[k] = parameters[k] - rate * mean / young / size
+        for k, (first, correction, root) in enumerate(adam.steps(_digit_slopes(parameters, moved, labels[batch]))):
+            parameters[k] = parameters[k] - rate * first / correction / root
     return Network.from_weights(parameters[0::2], parameters[1::2])
 
 

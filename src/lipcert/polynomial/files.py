@@ -29,6 +29,7 @@ import numpy as np
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable, text_of
 from lipcert.files.boundary import located, quoted
+from lipcert.files.tables import is_number
 from lipcert.polynomial.content import Content, ProblemFile
 from lipcert.polynomial.gams import read_gams
 from lipcert.polynomial.language import MAX_VARIABLES, read_pop, read_relation
@@ -73,19 +74,11 @@ def _numbers(words: list[str]) -> Array:
     try:
         values = np.array(words, dtype=np.float64)
     except ValueError:
-        wrong = next(w for w in words if not _is_number(w))
+        wrong = next(w for w in words if not is_number(w))
         raise FileFormatError(f"{quoted(wrong)} is no number") from None
     if not np.all(np.isfinite(values)) or np.abs(values).max(initial=0.0) > 1e100:
         raise FileFormatError("coefficients must be finite numbers up to 1e100")
     return values
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 MAX_BYTES = 1 << 26

@@ -41,7 +41,7 @@ class Preactivations:
 
 
 @dataclass(frozen=True, eq=False)
-class Origin:
+class CollapseOrigin:
     """The network that a problem of the open neurons was made of, its pre-activation bounds, and which neurons these
     are: by block of the problem's network the block of the original and the neurons in it."""
 
@@ -50,12 +50,12 @@ class Origin:
     neurons: tuple[tuple[int, NDArray[np.int64]], ...]
 
 
-class Facts:
-    """Facts about a problem: its pre-activation bounds, its origin if it has one, and every `Fact` derived so far."""
+class ProblemFacts:
+    """Facts about a problem: pre-activation bounds, its origin if it has one, and every `Fact` derived so far."""
 
     __slots__ = ("derived", "omitted", "origin", "preactivations")
 
-    def __init__(self, preactivations: Preactivations | None = None, origin: Origin | None = None) -> None:
+    def __init__(self, preactivations: Preactivations | None = None, origin: CollapseOrigin | None = None) -> None:
         self.preactivations, self.origin = preactivations, origin
         self.derived: dict[Fact[Any], Any] = {}
         self.omitted: set[Fact[Any]] = set()  # facts that a budget had no room for: whoever asks goes without them
@@ -79,7 +79,7 @@ class Problem:
     norm: Norm
     output: Output
     coordinate: int | None = None
-    facts: Facts = field(default_factory=Facts, repr=False)
+    facts: ProblemFacts = field(default_factory=ProblemFacts, repr=False)
 
     def __post_init__(self) -> None:
         check_region(self.region, self.network.inputs)
@@ -133,11 +133,11 @@ class Problem:
         chosen, facts = choose_output(c, self.network.outputs), self._shared_facts(part)
         return Problem(self.network, self.region, Norm(self.norm.p), chosen, self.coordinate, facts)
 
-    def _shared_facts(self, part: bool) -> Facts:
+    def _shared_facts(self, part: bool) -> ProblemFacts:
         known = self.facts.preactivations
         if known is not None and known.completion is not None:
             known = Preactivations(known.intervals) if part else None
-        return Facts(known)
+        return ProblemFacts(known)
 
     def on(
         self,
@@ -149,7 +149,7 @@ class Problem:
     ) -> Problem:
         """This question on another region; the other arguments are known there already, as in `Preactivations`."""
         known = None if preactivations is None else Preactivations(preactivations, looser, completion)
-        return replace(self, region=region, facts=Facts(known))
+        return replace(self, region=region, facts=ProblemFacts(known))
 
 
 class Fact(Generic[T]):

@@ -4,7 +4,7 @@ edges, edge_counts   the grid, coordinate after coordinate
 splits       of every node of the cover the coordinate of its split, or -1        values   of those that are split
 claims       of every cell: of the grid's cells where `of_grid` is 1, else of the leaves
 
-The boxes follow from edges and splits (`tree`), so that a cell cannot be missing or lie elsewhere. A cell of the grid
+The boxes follow from edges and splits (`cover`), so that a cell cannot be missing or lie elsewhere. A cell of the grid
 has the largest of its leaves' bounds.
 """
 

@@ -77,7 +77,7 @@ class Core:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class FoundRoots:
     """Variables of a problem that are roots: their numbers, own rows, the coefficients there, and their forms."""
 
     roots: Integers
@@ -97,7 +97,7 @@ class Found:
         return atoms if atoms < FEW * self.size else self.size
 
 
-def find_roots(problem: RankTwoProblem) -> Found:
+def find_roots(problem: RankTwoProblem) -> FoundRoots:
     """The roots of a problem; none if there are too few to be worth it."""
     own, unit = _own_rows(problem)
     objective = sp.csc_matrix(problem.objective)
@@ -107,7 +107,7 @@ def find_roots(problem: RankTwoProblem) -> Found:
     at = np.flatnonzero(roots)
     forms = sp.csc_matrix(objective[:, at])
     forms.eliminate_zeros()
-    return Found(at, own[at], unit[at], forms)
+    return FoundRoots(at, own[at], unit[at], forms)
 
 
 def find_core(problem: RankTwoProblem) -> Core | None:

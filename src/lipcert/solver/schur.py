@@ -37,7 +37,7 @@ from lipcert.solver.atoms import AtomForm
 
 
 @dataclass(eq=False)
-class Batch:
+class CondensedRows:
     """Groups of equal shape: `rows` (groups, n), coefficients (groups, n, s)."""
 
     rows: Integers
@@ -66,7 +66,7 @@ class Batch:
 
 
 @dataclass(eq=False)
-class Inequalities(Batch):
+class Inequalities(CondensedRows):
     """Groups of inequalities, condensed with the null space of P'."""
 
     lift: Floats  # T = P (P'P)^-1, (groups, n, s)
@@ -99,7 +99,7 @@ class Inequalities(Batch):
 
 
 @dataclass(eq=False)
-class Many(Batch):
+class Many(CondensedRows):
     """One group of many rows over `atoms`, with D^-1; its coefficients are U."""
 
     atoms: Integers
@@ -131,7 +131,7 @@ class Many(Batch):
         return np.asarray(self.coefficients[0] @ blas.dtrsv(self.lower, image[0], lower=1, trans=1))[None]
 
 
-def unknowns(form: AtomForm) -> tuple[Any, Integers, Integers, list[Batch]]:
+def unknowns(form: AtomForm) -> tuple[Any, Integers, Integers, list[CondensedRows]]:
     """The unknowns as combinations of atoms; the rows that are unknowns, their places; and the condensed groups.
 
     In the order of their (first) atom, so that H needs no permutation when rows are single atoms.
@@ -149,7 +149,7 @@ def unknowns(form: AtomForm) -> tuple[Any, Integers, Integers, list[Batch]]:
     order = np.argsort(np.concatenate(key), kind="stable")
     place = np.empty(order.size, dtype=np.int64)
     place[order] = np.arange(order.size)
-    batches: list[Batch] = []
+    batches: list[CondensedRows] = []
     at = plain.size
     for rows, block, factors in groups:
         width = block.shape[1]

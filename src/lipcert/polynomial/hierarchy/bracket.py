@@ -28,8 +28,7 @@ from lipcert.polynomial.hierarchy.solve import (
     solve_model,
     solve_problem,
 )
-from lipcert.polynomial.points.descent import descend
-from lipcert.polynomial.points.local import LocalProblem
+from lipcert.polynomial.points.local import LocalProblem, descend
 from lipcert.polynomial.points.search import MOST_STARTS, FoundPoint, better, judge, runaway, search
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem, contradiction

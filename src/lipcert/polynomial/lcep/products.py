@@ -99,11 +99,6 @@ def product_family(f: Multilinear, degree: int) -> ProductFamily:
     return family
 
 
-def lipopt_program(f: Multilinear, degree: int) -> KrivineProgram:
-    """The program of all products."""
-    return product_family(f, degree).program(f)
-
-
 @dataclass(frozen=True, eq=False)
 class Chosen:
     """One product of each of these sets, all of one size."""

@@ -17,8 +17,7 @@ import numpy as np
 
 from lipcert.budget import Budget
 from lipcert.polynomial.monomials import Rows
-from lipcert.polynomial.points.descent import candidates, descend
-from lipcert.polynomial.points.local import TOLERANCE, LocalProblem, with_roots
+from lipcert.polynomial.points.local import TOLERANCE, LocalProblem, candidates, descend, with_roots
 from lipcert.rounding import Array
 
 SPREAD = (1.0, 10.0)  # of random points in variables without bounds

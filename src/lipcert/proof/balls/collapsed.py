@@ -24,7 +24,7 @@ from lipcert.problem.maps import dense
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import choose_output
-from lipcert.problem.problem import Facts, Origin, Preactivations, Problem
+from lipcert.problem.problem import CollapseOrigin, Preactivations, Problem, ProblemFacts
 from lipcert.problem.region import Everywhere, hull
 from lipcert.proof.balls.cells import Hint, proved_slopes
 from lipcert.proof.balls.curves import value_bounds
@@ -75,7 +75,7 @@ def proved_collapse(problem: Problem, pre: Hint) -> Collapsed | None:
     changed = Network.from_blocks(blocks)
     known = tuple(Interval(pre[i - 1].lo[own], pre[i - 1].hi[own]) for i, own in found.neurons)
     output = problem.output if problem.whole_map else choose_output(0, 1)
-    facts = Facts(Preactivations(known), Origin(net, tuple(pre), found.neurons))
+    facts = ProblemFacts(Preactivations(known), CollapseOrigin(net, tuple(pre), found.neurons))
     asked = Problem(changed, problem.region, problem.norm, output, problem.coordinate, facts)
     price = worst(found.price, float_above(_price(asked, known, prices)))
     return replace(found, problem=asked, price=price)

@@ -17,7 +17,7 @@ import numpy as np
 from lipcert.budget import Budget
 from lipcert.relaxation.slopes import SlopeProgram
 from lipcert.rounding import Array
-from lipcert.solver.slopes.recursion import Stage, Step, advance, retreat, stages, start
+from lipcert.solver.slopes.recursion import BlockStage, BlockStep, advance, retreat, stages, start
 
 MEMORY = 12  # pairs of L-BFGS
 LONGEST = 0.7  # change of a logarithm in one step
@@ -108,7 +108,7 @@ class FirstOrder:
         weights = np.exp(rest - np.max(rest)) if rest.size else None
         weights = None if weights is None else weights / weights.sum()
         first = K = start(self.program, weights)
-        passed: list[tuple[Stage, Step]] = []
+        passed: list[tuple[BlockStage, BlockStep]] = []
         t = []
         for stage, phi in zip(self.stages, parts, strict=True):
             WK = stage.times(K)

@@ -30,7 +30,7 @@ TOLERANCE = 1e-7  # relative gap in the square of the bound
 
 
 @dataclass(eq=False)
-class _Direction:
+class _StepDirection:
     y: Array
     X: Array
     slack: Array
@@ -120,7 +120,7 @@ class Interior:
         primal, dual = self._lengths(step, lower, 0.9 + 0.07 * min(primal, dual))
         return self._move(step, primal, dual)
 
-    def _after(self, step: _Direction, primal: float, dual: float) -> float:
+    def _after(self, step: _StepDirection, primal: float, dual: float) -> float:
         """mu after a step of these lengths."""
         form, t = self.pencil, self._signs()
         y, slack = self.y + dual * step.y, self.slack + primal * step.slack
@@ -164,7 +164,7 @@ class Interior:
                 return
         raise np.linalg.LinAlgError("the system is singular")
 
-    def _direction(self, mu: float, cross: Array | None, second: Array) -> _Direction:
+    def _direction(self, mu: float, cross: Array | None, second: Array) -> _StepDirection:
         form, t = self.pencil, self._signs()
         right = mu * self.central - self.reached - self.residual
         right[: t.size] += mu / t - self.slack - second
@@ -179,9 +179,9 @@ class Interior:
         if cross is not None:
             dX -= cross
         slack = mu / t - self.slack - second - self.slack / t * dy[: t.size]
-        return _Direction(dy, dX, slack)
+        return _StepDirection(dy, dX, slack)
 
-    def _lengths(self, step: _Direction, lower: Array, part: float) -> tuple[float, float]:
+    def _lengths(self, step: _StepDirection, lower: Array, part: float) -> tuple[float, float]:
         """How far X and M may go, times `part`."""
         form, t = self.pencil, self._signs()
         primal = longest_step(
@@ -196,7 +196,7 @@ class Interior:
             dual = min(dual, longest_ratio(t, step.y[: t.size]))
         return min(1.0, part * primal), min(1.0, part * dual)
 
-    def _move(self, step: _Direction, primal: float, dual: float) -> bool:
+    def _move(self, step: _StepDirection, primal: float, dual: float) -> bool:
         """Take the step, shortened until M is positive; False if nothing moves any more."""
         for _ in range(12):
             y = self.y + dual * step.y

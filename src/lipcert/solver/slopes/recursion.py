@@ -25,7 +25,7 @@ from lipcert.solver.dense import mirror_lower
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class BlockStage:
     """One block, or the head, in terms of the state before it: the places of what it reads and of what stays."""
 
     reads: tuple[tuple[slice, Array], ...]
@@ -58,7 +58,7 @@ class Stage:
         return whole
 
 
-def stages(program: SlopeProgram) -> tuple[Stage, ...]:
+def stages(program: SlopeProgram) -> tuple[BlockStage, ...]:
     """The stages of all blocks, and of the head at the end."""
     found, widths = [], program.widths
     ends = np.zeros(0)
@@ -70,12 +70,12 @@ def stages(program: SlopeProgram) -> tuple[Stage, ...]:
         kept = [np.arange(places[j].start, places[j].stop) for j in after if j in places]
         order = sum(widths[j] for j in before)
         stay = np.concatenate(kept) if kept else np.zeros(0, dtype=int)
-        found.append(Stage(tuple((places[j], matrix) for j, matrix in terms), order, stay, a, b))
+        found.append(BlockStage(tuple((places[j], matrix) for j, matrix in terms), order, stay, a, b))
     return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class BlockStep:
     """A step through one block, for the sweep back: N = I - rho Z rho, rho^2 = 1/v, and the columns that stay."""
 
     v: Array
@@ -85,7 +85,7 @@ class Step:
     room: float  # log det N
 
 
-def advance(stage: Stage, K: Array, WK: Array, Z: Array, v: Array) -> tuple[Array, Step]:
+def advance(stage: BlockStage, K: Array, WK: Array, Z: Array, v: Array) -> tuple[Array, BlockStep]:
     """The covariance after a block whose multipliers are v; raises LinAlgError where V - Z is not positive."""
     rho = v**-0.5
     N = -(rho[:, None] * Z * rho)
@@ -95,7 +95,7 @@ def advance(stage: Stage, K: Array, WK: Array, Z: Array, v: Array) -> tuple[Arra
     own = out[:, None] * inverse * out
     own.flat[:: len(own) + 1] -= stage.a * stage.b * v
     cross = rho[:, None] * WK[:, stage.kept]
-    step = Step(v, inverse, cross, float(np.trace(Z)), room)
+    step = BlockStep(v, inverse, cross, float(np.trace(Z)), room)
     if not stage.kept.size:
         return own, step
     solved = inverse @ cross
@@ -104,7 +104,7 @@ def advance(stage: Stage, K: Array, WK: Array, Z: Array, v: Array) -> tuple[Arra
     return np.block([[(stay + stay.T) / 2, mixed.T], [mixed, own]]), step
 
 
-def retreat(stage: Stage, step: Step, G: Array, barrier: float) -> tuple[Array, Array]:
+def retreat(stage: BlockStage, step: BlockStep, G: Array, barrier: float) -> tuple[Array, Array]:
     """Turn the derivative in the covariance after a block into those in log v and in the covariance before it.
 
     v is thought of as a multiple of the trace of Z, so that it follows a change of the covariance before. The value

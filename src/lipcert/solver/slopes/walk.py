@@ -13,7 +13,7 @@ import numpy as np
 
 from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram, Term
 from lipcert.rounding import Array
-from lipcert.solver.slopes.recursion import Stage, largest, stages, start
+from lipcert.solver.slopes.recursion import BlockStage, largest, stages, start
 
 Choose = Callable[[int, Array, int], Array]  # the block, from 0 on, Z, and the exponent of its units; returns t there
 
@@ -59,7 +59,7 @@ def largest_exactly(E: Array) -> float:
     return max(float(np.linalg.eigvalsh(E)[-1]), 0.0) if len(E) <= 2000 else largest(E) * (1 + 1e-3)
 
 
-def joined(stage: Stage, K: Array, WK: Array, Z: Array, t: Array) -> Array:
+def joined(stage: BlockStage, K: Array, WK: Array, Z: Array, t: Array) -> Array:
     """The covariance after a block, also where slopes are single numbers; see the recursion."""
     rho, c = (stage.b - stage.a) * np.sqrt(t / 2), (stage.a + stage.b) / 2
     N = -(rho[:, None] * Z * rho)
@@ -82,13 +82,13 @@ def _triangular(L: Array, R: Array) -> Array:
     return np.asarray(solve_triangular(L, R, lower=True, check_finite=False))
 
 
-def _scaled(stage: Stage, terms: tuple[Term, ...], exponents: list[int]) -> tuple[Stage, int]:
+def _scaled(stage: BlockStage, terms: tuple[Term, ...], exponents: list[int]) -> tuple[BlockStage, int]:
     """The stage with its matrices in units of 2^base, their largest entry being about one."""
     tops = [_exponent(matrix) + exponents[j] for j, matrix in terms]
     base = max(tops, default=0)
     pairs = zip(stage.reads, terms, strict=True)
     reads = tuple((place, np.ldexp(matrix, exponents[j] - base)) for (place, matrix), (j, _) in pairs)
-    return Stage(reads, stage.order, stage.kept, stage.a, stage.b), base
+    return BlockStage(reads, stage.order, stage.kept, stage.a, stage.b), base
 
 
 def _exponent(matrix: Array) -> int:
