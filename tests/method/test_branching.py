@@ -17,11 +17,9 @@ from lipcert.bounds.gradients import gradient_bounds, gradient_magnitudes
 from lipcert.budget import Budget
 from lipcert.cli.app import run
 from lipcert.jobs import local, processes
-from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import branch
 from lipcert.method.branching.relax import RelaxationTask, relax
-from lipcert.method.result import CLOSED
 from lipcert.problem.norms import INF, Norm
 from lipcert.problem.problem import Problem
 from lipcert.proof import Multipliers
@@ -34,6 +32,8 @@ from lipcert.relaxation.passes import inputs_of
 from lipcert.relaxation.specification import Specification
 from lipcert.rounding import Array
 from lipcert.search.loop import SearchOutcome, SearchState
+from lipcert.search.progress import CLOSED
+from lipcert.search.settings import Settings
 from lipcert.witness import Witness, search
 from tests.constants import set_constant
 from tests.enumeration import exact_constant
@@ -54,7 +54,7 @@ CASES = [  # sizes, radius of the box
 def solved(
     net: Network, region: Box | Everywhere, *, gap: float = 0.0, work: float = 120.0, **more: Any
 ) -> SearchOutcome:
-    problem, bracket = Problem.of(net, region), Bracket(Wishes(gap=max(gap, CLOSED)))
+    problem, bracket = Problem.of(net, region), Bracket(Settings(gap=max(gap, CLOSED)))
     bracket.improve(search(problem, Budget.of_work(0.2), samples=500))
     executor = more.pop("executor", None) or local()
     return branch(problem, bracket, Budget.of_work(work), executor, **more)

@@ -15,10 +15,8 @@ from lipcert import Ball, Box, Network, Polytope, verify
 from lipcert.bounds.cell import Cell, beside, first_cell, halves, whole
 from lipcert.budget import Budget
 from lipcert.jobs import local
-from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import branch
-from lipcert.method.result import CLOSED
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof.balls import check_with_balls
@@ -28,6 +26,8 @@ from lipcert.proof.leaves import BY_LINES, split_at
 from lipcert.proof.tree import Tree
 from lipcert.rounding import Array
 from lipcert.search.loop import SearchOutcome
+from lipcert.search.progress import CLOSED
+from lipcert.search.settings import Settings
 from lipcert.witness import search, steepness
 from tests.lift_tools import deep_net
 from tests.trees import tree_of
@@ -43,7 +43,7 @@ def corner_net() -> Network:
 
 
 def searched(net: Network, region: Region, norm: str = "inf", gap: float = 0.0, work: float = 20.0) -> SearchOutcome:
-    problem, bracket = Problem.of(net, region, 0, norm), Bracket(Wishes(gap=max(gap, CLOSED)))
+    problem, bracket = Problem.of(net, region, 0, norm), Bracket(Settings(gap=max(gap, CLOSED)))
     bracket.improve(search(problem, Budget.of_work(0.2), samples=500))
     return branch(problem, bracket, Budget.of_work(work), local())
 

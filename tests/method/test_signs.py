@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from lipcert import Activation, Ball, Box, Certificate, Everywhere, FileFormatError, MethodError, Network
 from lipcert.bounds import linear_bounds, preactivations
 from lipcert.budget import Budget
-from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
-from lipcert.method.result import CLOSED
 from lipcert.method.signs import SignSearch, refusal, search_signs
 from lipcert.method.signs.program import Answer, Program
 from lipcert.method.signs.quick import Quick
@@ -34,6 +32,8 @@ from lipcert.proof.tree import LEAF, NO_TREE, Tree
 from lipcert.proof.verify import verify
 from lipcert.rounding import Array
 from lipcert.search.loop import SearchOutcome
+from lipcert.search.progress import CLOSED
+from lipcert.search.settings import Settings
 from lipcert.witness import Witness
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net
@@ -54,7 +54,7 @@ ONE = np.ones(1)
 
 
 def solved(problem: Problem, work: float = 10.0, gap: float = CLOSED) -> tuple[SearchOutcome, Bracket]:
-    bracket = Bracket(Wishes(gap=gap))
+    bracket = Bracket(Settings(gap=gap))
     return search_signs(problem, bracket, Budget.of_work(work)), bracket
 
 
@@ -137,7 +137,7 @@ def test_the_same_work_gives_the_same_answer_and_a_search_goes_on() -> None:
     one, other = (solved(Problem.of(net, box), 0.02)[0] for _ in range(2))
     assert one.certificate.upper == other.certificate.upper
     assert np.array_equal(patterns_of(one).where, patterns_of(other).where)
-    problem, bracket, budget = Problem.of(net, box), Bracket(Wishes()), Budget.of_work(20.0)
+    problem, bracket, budget = Problem.of(net, box), Bracket(Settings()), Budget.of_work(20.0)
     search = SignSearch(problem, bracket)
     uppers = []
     for _ in range(4):
@@ -153,7 +153,7 @@ def test_the_same_work_gives_the_same_answer_and_a_search_goes_on() -> None:
 def test_a_turn_on_a_ball_of_many_inputs_keeps_to_its_work() -> None:
     """One program with all its tangents takes ten times as much; cut short, it goes on in the next turn."""
     problem = Problem.of(deep_net(200, 60, 60, 1, seed=1), Ball(np.zeros(200), 2.0))
-    search, budget = SignSearch(problem, Bracket(Wishes())), Budget.of_work(10.0)
+    search, budget = SignSearch(problem, Bracket(Settings())), Budget.of_work(10.0)
     for _ in range(3):
         before = budget.spent().counted
         search.run(budget.upto(0.05))
@@ -178,7 +178,7 @@ def test_an_interruption_leaves_a_bound_and_can_be_continued(monkeypatch: pytest
         return ask(self, signs, most)
 
     monkeypatch.setattr(Program, "ask", impatient)
-    search = SignSearch(Problem.of(net, box), Bracket(Wishes()))
+    search = SignSearch(Problem.of(net, box), Bracket(Settings()))
     search.run(Budget.of_work(10.0))
     assert search.interrupted
     assert search.certificate().upper >= truth * (1 - 1e-9)
@@ -463,7 +463,7 @@ def test_known_bounds_and_witnesses_are_used_and_the_price_is_counted() -> None:
     again = problem.on(box, known)
     first, bracket = solved(again)
     assert bracket.witness is not None
-    informed = Bracket(Wishes())
+    informed = Bracket(Settings())
     informed.improve(Witness(bracket.witness.point, bracket.witness.value, "known"))
     second = search_signs(problem, informed, Budget.of_work(10.0), original=problem)
     assert second.closed

@@ -17,10 +17,8 @@ from lipcert.bounds.interval import Interval
 from lipcert.bounds.operator_norms import hard, largest_eigenvalues, matrix_norms, positive_norms, spectral_norms
 from lipcert.budget import Budget
 from lipcert.jobs import local
-from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import branch
-from lipcert.method.result import CLOSED
 from lipcert.method.signs import SignSearch, search_signs
 from lipcert.method.signs.program import Answer, Program
 from lipcert.method.signs.quick import Maps
@@ -33,6 +31,8 @@ from lipcert.proof.nogoods import Signs
 from lipcert.proof.tree import Tree
 from lipcert.proof.verify import verify
 from lipcert.rounding import Array
+from lipcert.search.progress import CLOSED
+from lipcert.search.settings import Settings
 from lipcert.witness import evaluate, search, steepness
 from lipcert.witness.directions import jacobian, operator_norms
 from tests.constants import set_constant
@@ -60,7 +60,7 @@ def test_signs_and_cells_are_exact(norm: Norm) -> None:
     for sizes, radius, seed in (((3, 5, 4, 3), 1.0, 1), ((4, 6, 2), 2.0, 2)):
         net, box = deep_net(*sizes, seed=seed), Box(np.zeros(sizes[0]), radius)
         problem, truth = Problem.of(net, box, "all", norm), truth_of(net, box, norm)
-        bracket = Bracket(Wishes(gap=CLOSED))
+        bracket = Bracket(Settings(gap=CLOSED))
         by_signs = search_signs(problem, bracket, Budget.of_work(10.0))
         by_cells = branch(problem, bracket, Budget.of_work(20.0), local())
         assert by_signs.closed

@@ -15,11 +15,9 @@ from lipcert import Ball, Box, Certificate, Everywhere, Network, Polytope, bound
 from lipcert.bounds.propagation import root_bounds
 from lipcert.budget import Budget
 from lipcert.jobs import local
-from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import branch
 from lipcert.method.halfspaces import prepared
-from lipcert.method.result import CLOSED
 from lipcert.method.signs import search_signs
 from lipcert.method.signs.learnt import Learnt
 from lipcert.problem.norms import Norm
@@ -34,6 +32,8 @@ from lipcert.proof.leaves import BY_LINES, ROWS, Empty
 from lipcert.proof.nogoods import Signs, System
 from lipcert.proof.tree import Tree
 from lipcert.rounding import Array
+from lipcert.search.progress import CLOSED
+from lipcert.search.settings import Settings
 from tests.enumeration import exact_constant
 from tests.trees import leaves_of, tree_of
 
@@ -66,11 +66,11 @@ def test_kinks_that_meet_in_the_center_leave_no_gap(shape: tuple[int, ...], plac
 
 
 def by_signs(problem: Problem) -> Certificate:
-    return search_signs(problem, Bracket(Wishes(gap=CLOSED)), Budget.of_work(3.0)).certificate
+    return search_signs(problem, Bracket(Settings(gap=CLOSED)), Budget.of_work(3.0)).certificate
 
 
 def by_cells(problem: Problem) -> Certificate:
-    return branch(problem, Bracket(Wishes(gap=CLOSED)), Budget.of_work(3.0), local()).certificate
+    return branch(problem, Bracket(Settings(gap=CLOSED)), Budget.of_work(3.0), local()).certificate
 
 
 @pytest.mark.parametrize("search", [by_signs, by_cells])

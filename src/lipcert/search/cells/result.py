@@ -17,7 +17,7 @@ from lipcert._version import __version__
 from lipcert.chart.facts import Facts, Shown
 from lipcert.chart.numbers import counted, rounded_down, rounded_up
 from lipcert.errors import InputError, SoundnessError
-from lipcert.files import write_bytes, write_json, write_npz
+from lipcert.files import write_bytes, write_npz
 from lipcert.problem.arrays import floats_of
 from lipcert.problem.frame import Frame
 from lipcert.problem.norms import Norm
@@ -146,7 +146,7 @@ class Partition(Shown):
             case ".csv":
                 write_bytes(path, self._csv())
             case ".json":
-                write_json(path, self.to_dict())
+                super().save(path)
             case _:
                 raise InputError(f"{path}: cells are kept as .npz or .csv, a summary as .json")
 
@@ -211,6 +211,7 @@ class Partition(Shown):
             rows.append(("good", f"{counted(int(self.good.sum()), 'cell')} as good as asked for"))
         about = self.certificate.statement
         rows += [*about.rows, ("time", f"{self.seconds:.2f} s   {self.status.value}")]
+        rows.append(("network", "-".join(map(str, self.network["shape"]))))
         return Facts(about.sentence, [*rows, *(("note", note) for note in self.notes)])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import math
 import os
 from dataclasses import dataclass, field
@@ -130,7 +129,7 @@ class Jacobian(Shown):
             case ".csv":
                 write_bytes(path, self._csv())
             case ".json":
-                write_bytes(path, (json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n").encode())
+                super().save(path)
             case _:
                 raise InputError(f"{path}: a Jacobian is kept as .npz, .csv or .json; give the file one of these")
 
@@ -200,6 +199,7 @@ class Jacobian(Shown):
             ("cells", f"{self.cells:,}"),
             *self.certificate.statement.rows,
             ("time", f"{self.seconds:.2f} s   {_ENDS.get(self.status, self.status.value)}"),
+            ("network", "-".join(map(str, self.network["shape"]))),
             *(("note", note) for note in self.notes),
         ]
         return Facts(self.certificate.statement.sentence, table)
