@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
@@ -15,19 +14,16 @@ from lipcert.bounds import Split, bounds_of, halves, whole
 from lipcert.bounds.collapse import collapse
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
-from lipcert.proof import encoding, patterns, tree
 from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, prove_product
 from lipcert.proof.cases import ProvedCase, case_of, case_table, prove_cases
 from lipcert.proof.collapsed import prove_within
 from lipcert.proof.file import read_constant
 from lipcert.proof.leaves import BY_INTERVALS, BY_LINES, problem_on, prove_leaf
-from lipcert.proof.nogoods import Nogoods
-from lipcert.proof.patterns import Patterns
 from lipcert.proof.relaxed import prove_multipliers, prove_relaxed
 from lipcert.proof.slopes import Slopes, prove_part
-from lipcert.proof.tree import Tree
 from lipcert.relaxation.slopes import SlopeMultipliers, SlopeProgram, slope_program
 from lipcert.relaxation.specification import Specification, build
+from tests.trees import mended, signs_of, tree_of
 
 SAME = 1e-5  # relative: where both checkers have the same formulas; a spectral norm is proved with 1e-6 of room
 ARITHMETIC = {"product": prove_product, "interval": prove_interval, "linear": prove_linear, "mixed": prove_mixed}
@@ -133,16 +129,14 @@ def trees(step: int = 1) -> Iterator[Entry]:
         yield Entry(f"tree {kind} {type(region).__name__} {p}", net, _tree(problem, kind), 0.2)
     net = small_net(2, 4, 3, 2, seed=6)
     problem = problem_of(net, Box(np.zeros(2), 0.8))
-    table = np.array([[1, 0], [2, 1], [0, 0], [0, 0], [1, 2], [0, 0], [0, 0]], dtype=np.int64)
-    nothing = Nogoods(0, np.zeros((0, 3), dtype=np.int64), np.zeros((0, 2), dtype=np.int64), np.zeros(0))
-    proof = Patterns(table, nothing)
-    yield Entry("patterns", net, Certificate.of(problem, proof, proof.check(problem)))
+    proof = signs_of(net, [(1, 0), (2, 1), (0, 0), (0, 0), (1, 2), (0, 0), (0, 0)])
+    yield Entry("signs", net, Certificate.of(problem, proof, proof.check(problem)))
 
 
 def _tree(problem: Problem, kind: str) -> Certificate:
     first = Split(0, 0, 0.1) if kind == "tanh" else Split(1, 0)
     if isinstance(problem.region, Everywhere) and kind == "tanh":
-        proof = Tree((None,), (BY_LINES,))
+        proof = tree_of(problem.network, (None,), (BY_LINES,))
         return Certificate.of(problem, proof, proof.check(problem))
     lower = halves(whole(problem.network, problem.region), first)[0]
     own, signs = problem_on(problem, lower, bounds_of(problem.network, [lower]).of(0))
@@ -150,7 +144,7 @@ def _tree(problem: Problem, kind: str) -> Certificate:
     relaxation = build(own, specification)
     leaf, _ = prove_leaf(specification, relaxation, np.zeros(len(relaxation.problem.rhs)))
     inner = Split(0, 1, -0.2) if isinstance(problem.region, Box) else Split(1, 1)
-    proof = Tree((first, None, inner, None, None), (leaf, BY_LINES, BY_INTERVALS))
+    proof = tree_of(problem.network, (first, None, inner, None, None), (leaf, BY_LINES, BY_INTERVALS))
     return Certificate.of(problem, proof, proof.check(problem))
 
 
@@ -221,8 +215,4 @@ def forged(entry: Entry, rng: np.random.Generator) -> Certificate | None:
     at = int(rng.integers(values.size))
     values[at] = rng.choice([-values[at], 0.0, 0.9 * values[at], 1.1 * values[at], np.nan])
     arrays |= {name: values}
-    for kind, names in (("tree", f"{tree.NAMES}|{encoding.NAMES}"), ("patterns", patterns.NAMES)):
-        if kind in arrays:
-            digested = {n: arrays[n] for n in arrays if re.fullmatch(names, n) and n != f"{kind}_digest"}
-            arrays[f"{kind}_digest"] = np.array(tree.digest(digested))
-    return read_constant(arrays)
+    return read_constant(mended(arrays))

@@ -12,7 +12,6 @@ from scipy import sparse
 from lipcert import Activation, Box, Everywhere, Network
 from lipcert.bounds import Cell, bounds_of
 from lipcert.bounds.interval import Interval
-from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
 from lipcert.method.solving import Task
 from lipcert.problem.norms import Matrix
@@ -24,6 +23,7 @@ from lipcert.relaxation.layers import LiftedLayer, layers_of
 from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.specification import Specification, build, plan_specification
 from lipcert.rounding import Array
+from lipcert.search.settings import Settings
 from lipcert.witness import Witness
 
 
@@ -54,8 +54,8 @@ def task_of(problem: Problem, specification: Specification) -> Task:
 class Keeping(Bracket):
     """A bracket that keeps every certificate of a run, not the best alone."""
 
-    def __init__(self, wishes: Wishes = Wishes()) -> None:  # noqa: B008 - frozen
-        super().__init__(wishes)
+    def __init__(self, settings: Settings = Settings()) -> None:  # noqa: B008 - frozen
+        super().__init__(settings)
         self.certificates: list[Certificate] = []
 
     def improve(self, found: Certificate | Witness) -> None:

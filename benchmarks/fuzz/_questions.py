@@ -29,7 +29,6 @@ from lipcert.polynomial.hierarchy.solve import solve_problem
 from lipcert.problem.frame import Frame
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
-from lipcert.proof.cover import Cover
 from lipcert.proof.file import load_certificate
 from lipcert.proof.jacobian import JacobianCertificate
 from lipcert.proof.margins import (
@@ -40,6 +39,7 @@ from lipcert.proof.margins import (
     prove_margin,
 )
 from lipcert.proof.partition import PartitionCertificate
+from lipcert.proof.tree import Tree
 from lipcert.proof.union import UnionCertificate
 from lipcert.relaxation.margin import applies, margin
 from lipcert.rounding import Array
@@ -154,26 +154,29 @@ def judge_partition(path: Path, case: Case) -> Answer:
     return Answer(True)
 
 
-def _reaches(cover: Cover, region: Box) -> bool:
+def _reaches(cover: Tree, region: Box) -> bool:
     """Whether the edges of the grid go from end to end, without a step back."""
-    ends = zip(cover.edges, region.lo, region.hi, strict=True)
+    assert cover.grid is not None
+    ends = zip(cover.grid.edges, region.lo, region.hi, strict=True)
     return all(e[0] == lo and e[-1] == hi and bool(np.all(np.diff(e) >= 0)) for e, lo, hi in ends)
 
 
-def _some_leaf(rng: Random, cover: Cover) -> tuple[int, int, Box | None]:
+def _some_leaf(rng: Random, cover: Tree) -> tuple[int, int, Box | None]:
     """A cell of the grid, a leaf in it (their numbers) and its box, by the letter of what a file says."""
-    place = [int(rng.integers(len(e) - 1)) for e in cover.edges]
-    lo = np.array([e[k] for e, k in zip(cover.edges, place, strict=True)])
-    hi = np.array([e[k + 1] for e, k in zip(cover.edges, place, strict=True)])
+    assert cover.grid is not None
+    edges = cover.grid.edges
+    place = [int(rng.integers(len(e) - 1)) for e in edges]
+    lo = np.array([e[k] for e, k in zip(edges, place, strict=True)])
+    hi = np.array([e[k + 1] for e, k in zip(edges, place, strict=True)])
     roots, root = 1, 0
-    for k, e in zip(place, cover.edges, strict=True):  # the last coordinate fastest
+    for k, e in zip(place, edges, strict=True):  # the last coordinate fastest
         root, roots = root * (len(e) - 1) + k, roots * (len(e) - 1)
     node = root
-    while (j := int(cover.coordinate[node])) >= 0:
+    while (j := int(cover.where[node])) >= 0:
         above = int(rng.integers(2))
         (lo if above else hi)[j] = cover.value[node]
-        node = roots + 2 * int(np.sum(cover.coordinate[:node] >= 0)) + above
-    return root, int(np.sum(cover.coordinate[:node] < 0)), Box.from_bounds(lo, hi) if np.all(lo <= hi) else None
+        node = roots + 2 * int(np.sum(cover.where[:node] >= 0)) + above
+    return root, int(np.sum(cover.where[:node] < 0)), Box.from_bounds(lo, hi) if np.all(lo <= hi) else None
 
 
 # Several regions.

@@ -17,10 +17,8 @@ if TYPE_CHECKING:
         UnsupportedOperator,
     )
     from lipcert.method import METHODS
-    from lipcert.method.bound import bound
-    from lipcert.method.result import Result
-    from lipcert.method.union import bound_union
-    from lipcert.method.union_result import UnionResult
+    from lipcert.method.bound import bound, bound_union
+    from lipcert.method.result import Result, UnionResult
     from lipcert.polynomial import Polynomial, PolynomialProblem
     from lipcert.polynomial.certificates.certificate import PolynomialCertificate, verify_polynomial
     from lipcert.polynomial.hierarchy.plan import Plan, plan
@@ -50,7 +48,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "problem.activations": ["Activation"],
     "method": ["METHODS"],
-    "method.bound": ["bound"],
+    "method.bound": ["bound", "bound_union"],
     "search.progress": ["Progress", "Status"],
     "proof": ["Certificate"],
     "proof.verification": ["Verification"],
@@ -72,9 +70,7 @@ _WHERE = {
     "polynomial.hierarchy.plan": ["Plan", "plan"],
     "polynomial.hierarchy.result": ["PolynomialResult"],
     "polynomial.hierarchy.solve": ["maximize", "minimize"],
-    "method.result": ["Result"],
-    "method.union": ["bound_union"],
-    "method.union_result": ["UnionResult"],
+    "method.result": ["Result", "UnionResult"],
     "proof.union": ["UnionVerification", "verify_union"],
     "robustness.certify": ["certify"],
     "robustness.data": ["DataSet", "read_data"],

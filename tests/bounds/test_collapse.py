@@ -24,7 +24,7 @@ from lipcert.problem.maps import Matrix
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
-from lipcert.proof import Certificate, Multipliers, Tree, Within, prove_interval, prove_product, prove_within
+from lipcert.proof import Certificate, Multipliers, Within, prove_interval, prove_product, prove_within
 from lipcert.proof.balls import check_with_balls
 from lipcert.proof.file import load_certificate
 from lipcert.proof.leaves import BY_INTERVALS
@@ -39,6 +39,7 @@ from tests.problems import net_of
 from tests.rational import exact_pass
 from tests.relaxation.test_lifts_branches import asked, one_of, proved, residual
 from tests.strategies import SMOOTH, branched_networks, convolutional_networks, small_cases
+from tests.trees import tree_of
 
 Case = tuple[Network, Box, Array]
 Vector = list[Fraction]
@@ -345,13 +346,16 @@ def test_a_tree_within(tmp_path: Path) -> None:
     small = collapse(problem)
     assert small is not None
     layer = next(i for i in range(1, small.problem.network.depth + 1))
-    tree = Tree((Split(layer, 0), None, None), (BY_INTERVALS,) * 2)
+    tree = tree_of(small.problem.network, (Split(layer, 0), None, None), (BY_INTERVALS,) * 2)
     certificate = prove_within(problem, Certificate.of(small.problem, tree, tree.check(small.problem)))
     certificate.save(tmp_path / "tree.npz")
     answer = lipcert.verify(tmp_path / "tree.npz", net)
     assert answer.proved
     assert exact_constant(net, box, problem.c) * (1 - 1e-9) <= answer.upper <= prove_interval(problem).upper
-    assert Within(Tree((Split(layer, 99), None, None), (BY_INTERVALS,) * 2)).check(problem) == np.inf
+    assert (
+        Within(tree_of(small.problem.network, (Split(layer, 99), None, None), (BY_INTERVALS,) * 2)).check(problem)
+        == np.inf
+    )
 
 
 def test_files_are_about_the_original(tmp_path: Path) -> None:

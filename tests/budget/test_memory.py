@@ -19,10 +19,10 @@ from lipcert.budget import Budget
 from lipcert.budget.memory import MEMORY_UNKNOWN, NUMBER, Memory, as_size, in_words, machine, resident, unwatched
 from lipcert.cli.app import run
 from lipcert.method.base import Method
-from lipcert.method.bound import run as run_method
 from lipcert.method.bracket import Bracket
 from lipcert.method.planning import plan, whole_step
 from lipcert.method.portfolio import Engine, take_turns
+from lipcert.method.run import run as run_method
 from lipcert.method.solving import Task
 from lipcert.method.table import named
 from lipcert.problem.problem import Problem

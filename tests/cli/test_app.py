@@ -22,7 +22,7 @@ from lipcert import Everywhere, InputError, Network, Progress, bound
 from lipcert.cli import bound as bound_module
 from lipcert.cli.app import COMMANDS, cli, run
 from lipcert.cli.demo import digits
-from lipcert.cli.progress import ProgressDisplay
+from lipcert.cli.live import ProgressDisplay
 from lipcert.cli.signals import terminate_like_ctrl_c
 from lipcert.files.boundary import located
 from lipcert.solver import Progress as Iteration

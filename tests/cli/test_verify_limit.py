@@ -23,10 +23,10 @@ from lipcert.problem.question import Question
 from lipcert.proof import cost, relaxed
 from lipcert.proof.leaves import BY_LINES, Empty
 from lipcert.proof.relaxed import Multipliers
-from lipcert.proof.tree import Tree
 from lipcert.relaxation.specification import Specification
 from lipcert.steps import Expired, Watch, watched
 from tests.problems import net_of
+from tests.trees import tree_of as in_order
 
 NET = net_of(2, 6, 6, 1)
 BARE = Multipliers(Specification("tight", "backward"), {}, {})
@@ -43,7 +43,7 @@ def tree_of(leaf: Any, levels: int) -> Certificate:
 
     own = splits(-1.0, 1.0, levels)
     question = Question(NET, (Box([0.0, 0.0], 1.0),), INF, np.ones(1))
-    return Certificate(question, Tree(tuple(own), (leaf,) * 2**levels), 1e6)
+    return Certificate(question, in_order(NET, own, (leaf,) * 2**levels), 1e6)
 
 
 @pytest.mark.parametrize(

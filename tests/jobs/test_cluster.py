@@ -145,8 +145,8 @@ def test_a_bracket_outlives_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None
     def gone(address: str) -> Executor:
         raise InputError(f"{address}: no Dask scheduler answers there")
 
-    monkeypatch.setattr("lipcert.method.bound.check_cluster", lambda _: None)
-    monkeypatch.setattr("lipcert.method.workers.cluster", gone)
+    monkeypatch.setattr("lipcert.method.bound.cluster", lambda _: local())
+    monkeypatch.setattr("lipcert.method.bracket.cluster", gone)
     rng = np.random.default_rng(0)
     net = Network.from_weights([rng.normal(size=(9, 3)), rng.normal(size=(9, 9)), rng.normal(size=(1, 9))])
     found = bound(net, Box(np.zeros(3), 1.0), scheduler="tcp://nowhere:1", time_limit=1.0)

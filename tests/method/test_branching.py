@@ -17,11 +17,9 @@ from lipcert.bounds.gradients import gradient_bounds, gradient_magnitudes
 from lipcert.budget import Budget
 from lipcert.cli.app import run
 from lipcert.jobs import local, processes
-from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import branch
 from lipcert.method.branching.relax import RelaxationTask, relax
-from lipcert.method.result import CLOSED
 from lipcert.problem.norms import INF, Norm
 from lipcert.problem.problem import Problem
 from lipcert.proof import Multipliers
@@ -34,11 +32,14 @@ from lipcert.relaxation.passes import inputs_of
 from lipcert.relaxation.specification import Specification
 from lipcert.rounding import Array
 from lipcert.search.loop import SearchOutcome, SearchState
+from lipcert.search.progress import CLOSED
+from lipcert.search.settings import Settings
 from lipcert.witness import Witness, search
 from tests.constants import set_constant
 from tests.enumeration import exact_constant
 from tests.lift_tools import built, deep_net, objective, on_cell, true_points, violations
 from tests.problems import LEAKY
+from tests.trees import leaves_of, tree_of
 
 CASES = [  # sizes, radius of the box
     ((3, 6, 1), 0.4),
@@ -53,7 +54,7 @@ CASES = [  # sizes, radius of the box
 def solved(
     net: Network, region: Box | Everywhere, *, gap: float = 0.0, work: float = 120.0, **more: Any
 ) -> SearchOutcome:
-    problem, bracket = Problem.of(net, region), Bracket(Wishes(gap=max(gap, CLOSED)))
+    problem, bracket = Problem.of(net, region), Bracket(Settings(gap=max(gap, CLOSED)))
     bracket.improve(search(problem, Budget.of_work(0.2), samples=500))
     executor = more.pop("executor", None) or local()
     return branch(problem, bracket, Budget.of_work(work), executor, **more)
@@ -179,7 +180,7 @@ def test_relaxations_decide_cells(monkeypatch: pytest.MonkeyPatch) -> None:
         assert truth * (1 - 1e-9) <= outcome.certificate.upper <= truth * (1 + 2e-6)
         assert verify(outcome.certificate, net).proved
         assert isinstance(outcome.certificate.proof, Tree)
-        kinds |= {type(leaf) for leaf in outcome.certificate.proof.leaves}
+        kinds |= {type(leaf) for leaf in leaves_of(outcome.certificate.proof)}
     assert Multipliers in kinds
 
 
@@ -211,7 +212,7 @@ def case() -> Case:
     net, box = deep_net(3, 5, 4, 1, seed=1), Box(np.zeros(3), 1.0)
     kept = solved(net, box).certificate
     assert isinstance(kept.proof, Tree)
-    assert len(kept.proof.leaves) > 3
+    assert kept.proof.count > 3
     return net, box, kept, kept.proof
 
 
@@ -224,10 +225,11 @@ def test_a_changed_tree_proves_nothing(case: Case, tmp_path: Path) -> None:
     assert run(["verify", str(file), "--network", str(model)]) == 0
     with np.load(file) as data:
         arrays = {name: data[name] for name in data.files}
-    changed = dict(arrays, leaf_kinds=arrays["leaf_kinds"][:-1], specifications=arrays["specifications"][:-1])
-    shifted = dict(arrays, tree_values=arrays["tree_values"] + np.where(arrays["tree"][:, 0] == 0, 1e-3, 0.0) + 1e-9)
-    moved = dict(arrays, tree=arrays["tree"][::-1])
-    fewer = dict(arrays, tree=arrays["tree"][:-1], tree_values=arrays["tree_values"][:-1])
+    splits = arrays["splits"]
+    changed = dict(arrays, leaf_kinds=arrays["leaf_kinds"][:-1])
+    shifted = dict(arrays, values=arrays["values"] + np.where(splits[splits >= 0] < net.inputs, 1e-3, 0.0) + 1e-9)
+    moved = dict(arrays, splits=splits[::-1])
+    fewer = dict(arrays, splits=splits[:-1])
     for forged in (changed, shifted, moved, fewer):
         np.savez(file, **forged)
         assert not verify(file, net).proved
@@ -239,20 +241,21 @@ def test_a_forged_tree_with_its_own_digest_proves_only_what_is_true(case: Case, 
     net, box, kept, tree = case
     c = np.ones(1)
     truth = exact_constant(net, box, c)
-    leaf = tree.splits.index(None)
-    lost = Tree(tree.splits[:leaf] + tree.splits[leaf + 1 :], tree.leaves[1:])
-    pruned = Tree((None,), (BY_INTERVALS,))
-    odd = Tree((Split(1, 99), None, None), (BY_INTERVALS,) * 2)
-    outside = Tree((Split(0, 0, 7.0), None, None), (BY_INTERVALS,) * 2)
-    twice = Tree((Split(1, 0), Split(1, 0), None, None, None), (BY_INTERVALS,) * 3)
-    empty = Tree((Split(1, 0), None, None), (Empty({SIDES: np.ones(net.neurons)}),) * 2)
+    assert tree.leaves is not None
+    leaf, rest = int(np.argmax(tree.where < 0)), np.arange(1, tree.count)
+    lost = Tree(np.delete(tree.where, leaf), np.delete(tree.value, leaf), None, tree.leaves.in_order(rest))
+    pruned = tree_of(net, (None,), (BY_INTERVALS,))
+    odd = tree_of(net, (Split(1, 99), None, None), (BY_INTERVALS,) * 2)
+    outside = tree_of(net, (Split(0, 0, 7.0), None, None), (BY_INTERVALS,) * 2)
+    twice = tree_of(net, (Split(1, 0), Split(1, 0), None, None, None), (BY_INTERVALS,) * 3)
+    empty = tree_of(net, (Split(1, 0), None, None), (Empty({SIDES: np.ones(net.neurons)}),) * 2)
     for forged in (lost, pruned, odd, outside, twice, empty, NO_TREE):
         assert forged.check(Problem.of(net, box)) > kept.claim >= truth
         replace(kept, proof=forged).save(tmp_path / "forged.npz")
         assert not verify(tmp_path / "forged.npz", net).proved
     read = load_certificate(tmp_path / "forged.npz")
     assert isinstance(read.proof, Tree)
-    assert not read.proof.splits
+    assert not len(read.proof.where)
 
 
 def test_leaves_with_multipliers_are_checked_on_their_own_cell() -> None:
@@ -412,9 +415,9 @@ def test_forged_trees_of_odd_networks_prove_nothing_and_raise_nothing() -> None:
     huge = Network.from_weights([np.full((3, 2), 1e200), np.full((1, 3), 1e200)], [np.zeros(3), np.zeros(1)])
     for norm in (INF, Norm("2"), Norm("1")):
         for net, tree in (
-            (affine, Tree((None,), (BY_INTERVALS,))),
-            *((affine, Tree((Split(0, 0), None, None), (leaf, leaf))) for leaf in leaves),
-            *((huge, Tree((Split(1, 0), None, None), (leaf, leaf))) for leaf in leaves),
+            (affine, tree_of(affine, (None,), (BY_INTERVALS,))),
+            *((affine, tree_of(affine, (Split(0, 0), None, None), (leaf, leaf))) for leaf in leaves),
+            *((huge, tree_of(huge, (Split(1, 0), None, None), (leaf, leaf))) for leaf in leaves),
         ):
             found = verify(Certificate.of(Problem.of(net, box, norm=norm), tree, 1.0), net)
             assert not found.proved

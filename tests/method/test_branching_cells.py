@@ -29,6 +29,7 @@ from lipcert.proof.verify import verify
 from lipcert.rounding import Array
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net
+from tests.trees import leaves_of, tree_of
 
 
 def signed(net: Network, x: Array) -> Cell:
@@ -187,19 +188,19 @@ def test_leaves_by_lines_are_kept_and_checked(tmp_path: Path) -> None:
     cells = [*halves(whole(net, box), Split(0, 1, 0.1))]
     ends = [cells[0], *halves(cells[1], Split(2, 0))]
     judged = judge(problem, ends)
-    lines = Tree(splits, (BY_LINES,) * 3)
-    assert lines.check(problem) <= Tree(splits, (BY_INTERVALS,) * 3).check(problem)
+    lines = tree_of(net, splits, (BY_LINES,) * 3)
+    assert lines.check(problem) <= tree_of(net, splits, (BY_INTERVALS,) * 3).check(problem)
     assert lines.check(problem) == pytest.approx(judged.uppers.max(), rel=0.2)
     certificate = lipcert.Certificate.of(problem, lines, lines.check(problem))
     certificate.save(tmp_path / "proof.npz")
     read = load_certificate(tmp_path / "proof.npz").proof
     assert isinstance(read, Tree)
-    assert read.leaves == lines.leaves
+    assert leaves_of(read) == leaves_of(lines)
     assert verify(tmp_path / "proof.npz", net).proved
     truth = exact_constant(net, box, np.ones(1))
     with np.load(tmp_path / "proof.npz") as data:
         arrays = {name: data[name] for name in data.files}
-    for kind in range(5):  # whatever a file calls its leaves, they prove what is true
+    for kind in range(7):  # whatever a file calls its leaves, they prove what is true
         forged = dict(arrays, leaf_kinds=np.full(3, kind))
         np.savez(tmp_path / "forged.npz", **forged)
         assert not verify(tmp_path / "forged.npz", net).proved or kind == 3

@@ -15,21 +15,22 @@ from lipcert import Ball, Box, Network, Polytope, verify
 from lipcert.bounds.cell import Cell, beside, first_cell, halves, whole
 from lipcert.budget import Budget
 from lipcert.jobs import local
-from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import branch
-from lipcert.method.result import CLOSED
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof.balls import check_with_balls
 from lipcert.proof.balls.trees import is_beside
 from lipcert.proof.file import load_certificate
-from lipcert.proof.leaves import BY_LINES
+from lipcert.proof.leaves import BY_LINES, split_at
 from lipcert.proof.tree import Tree
 from lipcert.rounding import Array
 from lipcert.search.loop import SearchOutcome
+from lipcert.search.progress import CLOSED
+from lipcert.search.settings import Settings
 from lipcert.witness import search, steepness
 from tests.lift_tools import deep_net
+from tests.trees import tree_of
 
 
 def corner_net() -> Network:
@@ -42,7 +43,7 @@ def corner_net() -> Network:
 
 
 def searched(net: Network, region: Region, norm: str = "inf", gap: float = 0.0, work: float = 20.0) -> SearchOutcome:
-    problem, bracket = Problem.of(net, region, 0, norm), Bracket(Wishes(gap=max(gap, CLOSED)))
+    problem, bracket = Problem.of(net, region, 0, norm), Bracket(Settings(gap=max(gap, CLOSED)))
     bracket.improve(search(problem, Budget.of_work(0.2), samples=500))
     return branch(problem, bracket, Budget.of_work(work), local())
 
@@ -117,13 +118,11 @@ def test_both_checkers_prove_what_the_file_says(tmp_path: Path) -> None:
 
 
 def cells_of(net: Network, region: Region, tree: Tree) -> list[Cell]:
-    """The cells of all nodes, first below, then above."""
-    waiting, found = [first_cell(net, region)], list[Cell]()
-    for split in tree.splits:
-        found.append(waiting.pop())
-        if split is not None:
-            below, above = halves(found[-1], split)
-            waiting += [above, below]
+    """The cells of all nodes, level by level."""
+    found = [first_cell(net, region)]
+    for k, (where, value) in enumerate(zip(tree.where.tolist(), tree.value.tolist(), strict=True)):
+        if where >= 0:
+            found += halves(found[k], split_at(net, where, value))
     return found
 
 
@@ -143,7 +142,7 @@ def test_a_tree_of_the_ball_proves_nothing_of_its_box() -> None:
     assert isinstance(proof, Tree)
     assert proof.check(Problem.of(net, ball, 0)) == pytest.approx(0.1, rel=1e-6)
     assert proof.check(Problem.of(net, ball.box, 0)) >= 2.1
-    assert Tree((None,), (BY_LINES,)).check(Problem.of(net, ball, 0)) >= 0.1
+    assert tree_of(net, (None,), (BY_LINES,)).check(Problem.of(net, ball, 0)) >= 0.1
 
 
 def test_smooth_networks_on_balls_are_decided() -> None:

@@ -31,7 +31,6 @@ from lipcert.proof.balls.check import innermost
 from lipcert.proof.collapsed import Within
 from lipcert.proof.file import load_certificate
 from lipcert.proof.nogoods import Nogoods, System
-from lipcert.proof.patterns import Patterns
 from lipcert.proof.sharpened import Sharper
 from lipcert.proof.tree import Tree
 from lipcert.relaxation.specification import build, plan_specification
@@ -336,12 +335,13 @@ def test_forged_refusals_of_signs_prove_nothing() -> None:
     found = bound(net, Polytope(box, [[1.0, 0.5], [-1.0, 0.5]], [0.1, 0.2]), method="exact", work=1.0)
     proof = found.certificate.proof
     inner, small = innermost(proof), collapse(Problem.of(net, found.region))
-    assert isinstance(inner, Patterns)
-    sides = inner.nogoods.rows[:, 1] >= 2 * (net if small is None else small.problem.network).neurons
+    assert isinstance(inner, Tree)
+    assert inner.leaves is not None
+    sides = inner.leaves.nogoods.rows[:, 1] >= 2 * (net if small is None else small.problem.network).neurons
     assert sides.any()
     for wrong in (-1.0, 0.0):
-        nogoods = replace(inner.nogoods, numbers=np.where(sides, wrong, inner.nogoods.numbers))
-        forged = _with_innermost(proof, replace(inner, nogoods=nogoods))
+        nogoods = replace(inner.leaves.nogoods, numbers=np.where(sides, wrong, inner.leaves.nogoods.numbers))
+        forged = _with_innermost(proof, replace(inner, leaves=replace(inner.leaves, nogoods=nogoods)))
         assert not verify(replace(found.certificate, proof=forged), net).proved
 
 

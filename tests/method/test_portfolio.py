@@ -10,16 +10,15 @@ import pytest
 from lipcert import Box, Everywhere, bound, verify
 from lipcert.budget import Budget
 from lipcert.method import lower
-from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
 from lipcert.method.engines import engines_for
 from lipcert.method.lower import LOOK_SHARE, LOOK_SHARE_MOST
 from lipcert.method.portfolio import IDLE_TURNS, TRIAL_LEAST, Engine, take_turns
-from lipcert.method.workers import workers_of
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.arithmetic import prove_product
 from lipcert.search.progress import Status
+from lipcert.search.settings import Settings
 from lipcert.witness import Witness
 from tests.constants import set_constant
 from tests.problems import net_of
@@ -74,7 +73,7 @@ class Restarting(Engine):
 
 
 def bracket_of(first: float = 1e6) -> Bracket:
-    bracket = Bracket(Wishes())
+    bracket = Bracket(Settings())
     bracket.improve(Certificate.of(PROBLEM, prove_product(PROBLEM).proof, first))
     bracket.improve(Witness(np.zeros(3), FLOOR, "test"))
     return bracket
@@ -268,7 +267,7 @@ def test_an_overflowing_bracket_ends() -> None:
         def advance(self, budget: Budget) -> None:
             self.lengths.append(budget.left())
 
-    bracket, budget = Bracket(Wishes()), Budget.of_work(100.0)
+    bracket, budget = Bracket(Settings()), Budget.of_work(100.0)
     one, other = Nothing(bracket, math.inf), Nothing(bracket, math.inf)
     take_turns([one, other], bracket, budget, nothing)
     assert one.ended
@@ -281,9 +280,9 @@ def test_slopes_come_early_on_the_whole_space() -> None:
     """Cells and relaxations take seconds to get as far on a deep network; the two trials of slopes are enough."""
     net = net_of(12, *(24,) * 8, 2, seed=5)
     problem, budget = Problem.of(net, Everywhere(), 0), Budget.of_work(10.0)
-    bracket = Bracket(Wishes())
+    bracket = Bracket(Settings())
     bracket.improve(prove_product(problem))
-    with workers_of(bracket) as executor:
+    with bracket.executor() as executor:
         engines = engines_for(problem, bracket, budget, executor)
     slopes = next(e for e in engines if e.name == "slopes")
     assert slopes.price(budget) <= TRIAL_LEAST

@@ -16,7 +16,6 @@ from lipcert import Activation, Ball, Box, Everywhere, FileFormatError, Network
 from lipcert.bounds import Interval, preactivations
 from lipcert.bounds.collapse import collapse
 from lipcert.budget import Budget
-from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
 from lipcert.method.engines import RelaxationEngine, Sharpening, SignEngine
 from lipcert.method.relaxed import RELAXED
@@ -32,6 +31,7 @@ from lipcert.proof.file import load_certificate
 from lipcert.proof.sharpened import Sharper
 from lipcert.proof.verify import verify
 from lipcert.rounding import Array
+from lipcert.search.settings import Settings
 from tests.constants import set_constant
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net
@@ -168,7 +168,7 @@ def test_certificates_are_about_the_problem(sizes: tuple[int, ...], norm: Norm, 
     truth, file = exact_constant(net, box, ONE, norm), tmp_path / "certificate.npz"
     small = collapse(found)
     linear = prove_linear(found) if small is None else prove_within(found, prove_linear(small.problem))
-    bracket = Bracket(Wishes())
+    bracket = Bracket(Settings())
     signs = SignEngine(found, bracket, Sharpening(found, bracket))
     signs.advance(Budget.of_work(5.0))
     assert bracket.certificate is not None
@@ -354,7 +354,7 @@ def test_relaxations_of_auto_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
     uppers = []
     for worth, kind in ((0.0, Sharpened), (2.0, Multipliers)):
         set_constant(monkeypatch, "SHARPEN_WORTH", worth)
-        bracket = Bracket(Wishes(lower=False))
+        bracket = Bracket(Settings(lower=False))
         sharpening = Sharpening(problem, bracket)
         assert sharpening(Budget.of_work(0.0)) is problem
         engine = RelaxationEngine(problem, bracket, FREE, 0.5, sharpening)
@@ -380,7 +380,7 @@ def test_certificates_of_a_case_verify_by_themselves(norm: str, outputs: int) ->
     assert prove_linear(alone).verify(net).proved
     assert gain(alone, part) > 0
     assert prove_linear(found.along(np.ones(outputs))).verify(net).proved
-    bracket = Bracket(Wishes(lower=False))
+    bracket = Bracket(Settings(lower=False))
     FREE.run(found, bracket, Budget.of_work(10.0))
     assert bracket.certificate is not None
     assert isinstance(inner_of(bracket.certificate), Cases)

@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from lipcert import Activation, Ball, Box, Certificate, Everywhere, FileFormatError, MethodError, Network
 from lipcert.bounds import linear_bounds, preactivations
 from lipcert.budget import Budget
-from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
-from lipcert.method.result import CLOSED
 from lipcert.method.signs import SignSearch, refusal, search_signs
 from lipcert.method.signs.program import Answer, Program
 from lipcert.method.signs.quick import Quick
@@ -25,18 +24,21 @@ from lipcert.method.signs.realise import Realise
 from lipcert.problem.blocks import Block
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
-from lipcert.proof import patterns as proof_patterns
+from lipcert.proof import tree as proof_tree
 from lipcert.proof.file import load_certificate
+from lipcert.proof.leaves import Kind, Leaves, leaf_bounds, leaf_slopes
 from lipcert.proof.nogoods import Nogoods, Signs, System, gathered
-from lipcert.proof.patterns import NO_PATTERNS, Patterns, leaf_bounds, leaf_slopes
-from lipcert.proof.tree import digest
+from lipcert.proof.tree import LEAF, NO_TREE, Tree
 from lipcert.proof.verify import verify
 from lipcert.rounding import Array
 from lipcert.search.loop import SearchOutcome
+from lipcert.search.progress import CLOSED
+from lipcert.search.settings import Settings
 from lipcert.witness import Witness
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net
 from tests.strategies import branched_networks, small_cases
+from tests.trees import mended, signs_of
 
 Case = tuple[Network, Box, Array]
 NORMS = tuple(Norm(p) for p in ("inf", "2", "1"))
@@ -52,13 +54,13 @@ ONE = np.ones(1)
 
 
 def solved(problem: Problem, work: float = 10.0, gap: float = CLOSED) -> tuple[SearchOutcome, Bracket]:
-    bracket = Bracket(Wishes(gap=gap))
+    bracket = Bracket(Settings(gap=gap))
     return search_signs(problem, bracket, Budget.of_work(work)), bracket
 
 
-def patterns_of(outcome: SearchOutcome) -> Patterns:
+def patterns_of(outcome: SearchOutcome) -> Tree:
     proof = outcome.certificate.proof
-    assert isinstance(proof, Patterns)
+    assert isinstance(proof, Tree)
     return proof
 
 
@@ -127,15 +129,15 @@ def test_the_gap_is_kept_and_little_work_gives_a_bound() -> None:
     nothing, _ = solved(Problem.of(net, box), 0.0)
     assert not nothing.closed
     assert nothing.certificate.upper >= loose.certificate.upper
-    assert patterns_of(nothing).leaves == 1
+    assert patterns_of(nothing).count == 1
 
 
 def test_the_same_work_gives_the_same_answer_and_a_search_goes_on() -> None:
     net, box = deep_net(5, 9, 8, 1, seed=4), Box(np.zeros(5), 1.0)
     one, other = (solved(Problem.of(net, box), 0.02)[0] for _ in range(2))
     assert one.certificate.upper == other.certificate.upper
-    assert np.array_equal(patterns_of(one).table, patterns_of(other).table)
-    problem, bracket, budget = Problem.of(net, box), Bracket(Wishes()), Budget.of_work(20.0)
+    assert np.array_equal(patterns_of(one).where, patterns_of(other).where)
+    problem, bracket, budget = Problem.of(net, box), Bracket(Settings()), Budget.of_work(20.0)
     search = SignSearch(problem, bracket)
     uppers = []
     for _ in range(4):
@@ -151,7 +153,7 @@ def test_the_same_work_gives_the_same_answer_and_a_search_goes_on() -> None:
 def test_a_turn_on_a_ball_of_many_inputs_keeps_to_its_work() -> None:
     """One program with all its tangents takes ten times as much; cut short, it goes on in the next turn."""
     problem = Problem.of(deep_net(200, 60, 60, 1, seed=1), Ball(np.zeros(200), 2.0))
-    search, budget = SignSearch(problem, Bracket(Wishes())), Budget.of_work(10.0)
+    search, budget = SignSearch(problem, Bracket(Settings())), Budget.of_work(10.0)
     for _ in range(3):
         before = budget.spent().counted
         search.run(budget.upto(0.05))
@@ -176,7 +178,7 @@ def test_an_interruption_leaves_a_bound_and_can_be_continued(monkeypatch: pytest
         return ask(self, signs, most)
 
     monkeypatch.setattr(Program, "ask", impatient)
-    search = SignSearch(Problem.of(net, box), Bracket(Wishes()))
+    search = SignSearch(Problem.of(net, box), Bracket(Settings()))
     search.run(Budget.of_work(10.0))
     assert search.interrupted
     assert search.certificate().upper >= truth * (1 - 1e-9)
@@ -295,8 +297,9 @@ def case() -> tuple[Network, Problem, SearchOutcome, float]:
     problem = Problem.of(net, box)
     outcome, _ = solved(problem)
     proof = patterns_of(outcome)
-    assert proof.nogoods.count > 1
-    assert len(proof.nogoods.literals) > 2
+    assert proof.leaves is not None
+    assert proof.leaves.nogoods.count > 1
+    assert len(proof.leaves.nogoods.literals) > 2
     return net, problem, outcome, exact_constant(net, box, ONE)
 
 
@@ -310,49 +313,70 @@ def test_a_file_is_read_back_and_verified(case: Solved, tmp_path: Path) -> None:
     assert found.proved
     assert truth * (1 - 1e-9) <= found.upper <= truth * (1 + 2e-6)
     read = load_certificate(tmp_path / "signs.npz")
-    assert isinstance(read.proof, Patterns)
-    assert np.array_equal(read.proof.table, patterns_of(outcome).table)
+    assert isinstance(read.proof, Tree)
+    assert np.array_equal(read.proof.where, patterns_of(outcome).where)
     assert not verify(read, deep_net(3, 6, 5, 1, seed=9)).proved
 
 
-def _forgeries(proof: Patterns) -> dict[str, Patterns]:
-    table, n = proof.table, proof.nogoods
-    first = int(np.flatnonzero(table[:, 0] == -1)[0])
-    splits = np.flatnonzero(table[:, 0] > 0)
+def _forgeries(proof: Tree) -> dict[str, Tree]:
+    where, table = proof.where, proof.leaves
+    assert table is not None
+    n, first = table.nogoods, int(np.flatnonzero(table.kinds == Kind.NOGOOD)[0])
+    splits = np.flatnonzero(where >= 0)
 
-    def moved(row: int, value: tuple[int, int]) -> Patterns:
-        other = table.copy()
-        other[row] = value
-        return replace(proof, table=other)
+    def with_splits(where: NDArray[np.int64]) -> Tree:
+        return replace(proof, where=where, value=np.zeros(len(where)))
 
-    def with_numbers(numbers: Array) -> Patterns:
-        return replace(proof, nogoods=replace(n, numbers=numbers))
+    def moved(node: int, value: int) -> Tree:
+        other = where.copy()
+        other[node] = value
+        return with_splits(other)
 
-    fewer = n.literals[n.literals[:, 0] != table[first, 1]]
+    def refused(value: int) -> Tree:
+        other = table.refused.copy()
+        other[0] = value
+        return replace(proof, leaves=replace(table, refused=other))
+
+    def with_kind(kind: int) -> Tree:
+        other = table.kinds.copy()
+        other[first] = kind
+        return replace(proof, leaves=replace(table, kinds=other))
+
+    def with_nogoods(**changes: Any) -> Tree:
+        return replace(proof, leaves=replace(table, nogoods=replace(n, **changes)))
+
+    def with_numbers(numbers: Array) -> Tree:
+        return with_nogoods(numbers=numbers)
+
+    fewer = n.literals[n.literals[:, 0] != table.refused[0]]
+    root = Leaves.under_signs(np.array([0]), replace(n, count=1, literals=fewer[:0]))
     return {
-        "no nodes": NO_PATTERNS,
-        "too short": replace(proof, table=table[:-1]),
-        "too long": replace(proof, table=np.concatenate([table, table[-1:]])),
-        "a split too many": replace(proof, table=np.concatenate([table[:1], table])),
-        "another nogood": moved(first, (-1, (int(table[first, 1]) + 1) % n.count)),
-        "no such nogood": moved(first, (-1, 10**15)),
-        "a negative number": moved(first, (-1, -1)),
-        "an unknown kind": moved(first, (-2, 0)),
-        "no such block": moved(int(splits[0]), (7, 0)),
-        "no such neuron": moved(int(splits[0]), (1, 10**12)),
-        "the same split twice": moved(int(splits[1]), tuple(table[splits[0]].tolist())),
-        "a literal less": replace(proof, nogoods=replace(n, literals=fewer)),
-        "other signs": replace(proof, nogoods=replace(n, literals=n.literals * np.array([1, 1, -1]))),
-        "signs that are none": replace(proof, nogoods=replace(n, literals=n.literals * np.array([1, 1, 0]))),
-        "no such literal": replace(proof, nogoods=replace(n, literals=n.literals + np.array([0, 10**9, 0]))),
+        "no nodes": NO_TREE,
+        "too short": with_splits(where[:-1]),
+        "too long": with_splits(np.append(where, where[-1])),
+        "a split too many": with_splits(np.concatenate([where[:1], where])),
+        "another nogood": refused((int(table.refused[0]) + 1) % n.count),
+        "no such nogood": refused(10**15),
+        "a negative number": refused(-1),
+        "an unknown kind": with_kind(6),
+        "a kind without its proof": with_kind(Kind.RELAXED),
+        "no such block": moved(int(splits[0]), 10**6),
+        "no such neuron": moved(int(splits[0]), 10**12),
+        "a negative split": moved(int(splits[0]), -2),
+        "the same split twice": moved(int(splits[1]), int(where[splits[0]])),
+        "a leaf more": moved(int(splits[-1]), LEAF),
+        "a literal less": with_nogoods(literals=fewer),
+        "other signs": with_nogoods(literals=n.literals * np.array([1, 1, -1])),
+        "signs that are none": with_nogoods(literals=n.literals * np.array([1, 1, 0])),
+        "no such literal": with_nogoods(literals=n.literals + np.array([0, 10**9, 0])),
         "multipliers that are none": with_numbers(n.numbers * np.nan),
         "infinite multipliers": with_numbers(n.numbers * np.inf),
         "huge multipliers": with_numbers(np.full(len(n.numbers), 1e300)),
         "negative multipliers": with_numbers(-n.numbers),
         "no multipliers": with_numbers(n.numbers * 0.0),
         "fewer multipliers": with_numbers(n.numbers[:-1]),
-        "rows of others": replace(proof, nogoods=replace(n, rows=n.rows[::-1] * np.array([1, -1]))),
-        "a root that is refused": Patterns(np.array([[-1, 0]]), replace(n, count=1, literals=fewer[:0])),
+        "rows of others": with_nogoods(rows=n.rows[::-1] * np.array([1, -1])),
+        "a root that is refused": Tree(np.array([LEAF]), np.zeros(1), None, root),
     }
 
 
@@ -376,20 +400,21 @@ def test_forged_trees_prove_nothing_wrong(case: Solved, tmp_path: Path) -> None:
 def test_a_file_changed_by_accident_or_of_odd_types_is_refused(case: Solved, tmp_path: Path) -> None:
     net, _, outcome, _ = case
     file, arrays = tmp_path / "odd.npz", dict[str, Any](outcome.certificate.arrays())
-    own = ("patterns", "nogood_literals", "nogood_rows", "nogood_numbers")
     np.savez(file, **(arrays | {"nogood_numbers": arrays["nogood_numbers"] * 2}))
     assert not verify(file, net).proved  # without its digest
     odd: list[dict[str, Any]] = [
-        {"patterns": np.zeros(3, dtype=np.int64)},
-        {"patterns": arrays["patterns"].astype(np.float64)},
-        {"patterns": np.array([[-1, 2**62]])},
+        {"splits": np.zeros((3, 2), dtype=np.int64)},
+        {"splits": arrays["splits"].astype(np.float64)},
+        {"splits": np.full(3, 2**62)},
+        {"leaf_nogoods": np.full(len(arrays["leaf_nogoods"]), 2**62)},
+        {"leaf_nogoods": arrays["leaf_nogoods"][:-1]},
+        {"leaf_kinds": np.full(len(arrays["leaf_kinds"]), 6)},
         {"nogood_literals": np.zeros((2, 2), dtype=np.int64)},
         {"nogood_rows": np.zeros((2, 3), dtype=np.int64)},
         {"nogood_numbers": np.zeros(3)},
     ]
     for change in odd:
-        changed = arrays | change
-        changed["patterns_digest"] = np.array(digest({name: changed[name] for name in own}))
+        changed = mended(arrays | change)
         np.savez(file, **changed)
         with pytest.raises(FileFormatError):
             verify(file, net)
@@ -416,9 +441,8 @@ def test_a_tree_is_about_boxes_relus_and_all_inputs(case: Solved) -> None:
         with pytest.raises(MethodError):
             SignSearch(other, Bracket())
     huge = Network.from_weights([np.full((3, 2), 1e200), np.full((1, 3), 1e200)], [np.zeros(3), np.zeros(1)])
-    tree = Patterns(
-        np.array([[1, 0], [0, 0], [-1, 0]]), Nogoods(1, np.array([[0, 0, 1]]), np.array([[0, 0]]), np.ones(1))
-    )
+    refused = Nogoods(1, np.array([[0, 0, 1]]), np.array([[0, 0]]), np.ones(1))
+    tree = signs_of(huge, [(1, 0), (0, 0), (-1, 0)], refused)
     certificate = Certificate.of(Problem.of(huge, Box(np.zeros(2), 1.0)), tree, 1.0)
     assert verify(certificate, huge).upper == np.inf
 
@@ -439,7 +463,7 @@ def test_known_bounds_and_witnesses_are_used_and_the_price_is_counted() -> None:
     again = problem.on(box, known)
     first, bracket = solved(again)
     assert bracket.witness is not None
-    informed = Bracket(Wishes())
+    informed = Bracket(Settings())
     informed.improve(Witness(bracket.witness.point, bracket.witness.value, "known"))
     second = search_signs(problem, informed, Budget.of_work(10.0), original=problem)
     assert second.closed
@@ -494,7 +518,7 @@ def test_signs_of_a_point_in_a_ball_are_never_refused(scale: float) -> None:
 def test_every_leaf_counts_however_they_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem.of(deep_net(3, 6, 5, 1, seed=4), Box(np.zeros(3), 0.8))
     proof = patterns_of(solved(problem)[0])
-    assert proof.leaves > 2
+    assert proof.count > 2
     together = proof.check(problem)
-    monkeypatch.setattr(proof_patterns, "_AT_ONCE", 1)
+    monkeypatch.setattr(proof_tree, "_PATHS_AT_ONCE", 1)
     assert proof.check(problem) == pytest.approx(together, rel=1e-12)

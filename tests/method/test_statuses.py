@@ -13,7 +13,6 @@ from lipcert import Box, Network, bound
 from lipcert.budget import Budget
 from lipcert.budget.memory import Memory
 from lipcert.method import auto, portfolio
-from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
 from lipcert.method.literal import LITERAL
 from lipcert.method.portfolio import Engine, stages, take_turns
@@ -22,6 +21,7 @@ from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.arithmetic import prove_product
 from lipcert.search.progress import NOTHING, Status
+from lipcert.search.settings import Settings
 from lipcert.witness import Witness
 from tests.constants import set_constant
 from tests.method.test_portfolio import FLOOR, PROBLEM, Falling, Restarting, bracket_of, nothing
@@ -89,7 +89,7 @@ def test_how_a_conic_solver_ended_is_said() -> None:
 def test_a_closed_zero_is_finished() -> None:
     """The constant is zero but for what rounding adds: there is no gap, whatever ran out on the way."""
     for lower in (None, 0.0):
-        bracket, budget = Bracket(Wishes()), Budget.of_work(1.0)
+        bracket, budget = Bracket(Settings()), Budget.of_work(1.0)
         bracket.improve(Certificate.of(PROBLEM, prove_product(PROBLEM).proof, 6.7e-307))
         if lower is not None:
             bracket.improve(Witness(np.zeros(3), lower, "test"))

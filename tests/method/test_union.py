@@ -12,11 +12,14 @@ import pytest
 
 from lipcert import Box, FileFormatError, InputError, Network, Polytope, bound, bound_union, verify_union
 from lipcert.cli.app import run
-from lipcert.method.bound import Call
+from lipcert.method.result import UnionResult
+from lipcert.method.run import answer
+from lipcert.problem.question import Question
 from lipcert.problem.region import hull
 from lipcert.proof.file import load_certificate, load_proof
 from lipcert.proof.union import UnionCertificate
 from lipcert.search.progress import Status
+from lipcert.search.settings import Settings
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net
 
@@ -44,14 +47,14 @@ def test_the_largest_of_all() -> None:
 
 def test_the_budget_goes_where_the_upper_bound_is_largest(monkeypatch: pytest.MonkeyPatch) -> None:
     turns: list[tuple[str, float]] = []
-    true = Call.on
 
-    def spied(self: Call, region: Any, budget: Any, *more: Any) -> Any:
-        name = self.method.name if len(more) < 3 else more[2].name
-        turns.append((name, float(region.box.center[0] if isinstance(region, Polytope) else region.center[0])))
-        return true(self, region, budget, *more)
+    def spied(question: Question, settings: Settings, *more: Any) -> Any:
+        region: Any = question.region
+        middle = region.box.center if isinstance(region, Polytope) else region.center
+        turns.append((settings.method, float(middle[0])))
+        return answer(question, settings, *more)
 
-    monkeypatch.setattr(Call, "on", spied)
+    monkeypatch.setattr("lipcert.method.regions.answer", spied)
     found = bound_union(NET, regions(), work=4.0)
     assert [name for name, _ in turns[:3]] == ["linear"] * 3
     assert len(turns) == 4  # one turn closes its region, and the others are below it by then
@@ -61,6 +64,19 @@ def test_the_budget_goes_where_the_upper_bound_is_largest(monkeypatch: pytest.Mo
     assert around is not None
     assert turns[3][1] == float(around.center[0])
     assert found.upper <= first.upper
+
+
+def test_a_list_of_regions_is_one_question() -> None:
+    """`bound_union` is the older name of `bound` with a list: the same brackets, facts and keys."""
+    one, other = bound(NET, regions(), work=0.5), bound_union(NET, regions(), work=0.5)
+    assert isinstance(one, UnionResult)
+    assert (one.upper, one.lower, one.notes) == (other.upper, other.lower, other.notes)
+    assert [row for row in one.facts().rows if row[0] != "time"] == [r for r in other.facts().rows if r[0] != "time"]
+    assert one.to_dict().keys() == other.to_dict().keys()
+    single = bound(NET, regions()[0], work=0.1, method="linear")
+    assert one.to_dict().keys() == single.to_dict().keys() | {"regions"}
+    assert one.to_dict()["region"] == {"type": "union", "count": 3}
+    assert len(bound(NET, tuple(regions()[:1]), work=0.1, method="linear").to_dict()["regions"]) == 1
 
 
 def test_files(tmp_path: Path) -> None:
@@ -146,7 +162,7 @@ def test_an_interrupt_in_the_first_round_proves_nothing(monkeypatch: pytest.Monk
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lipcert.method.bound.look", interrupted)
+    monkeypatch.setattr("lipcert.method.run.look", interrupted)
     with pytest.raises(KeyboardInterrupt):
         bound_union(NET, regions(), work=0.5)
 

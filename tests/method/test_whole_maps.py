@@ -17,24 +17,22 @@ from lipcert.bounds.interval import Interval
 from lipcert.bounds.operator_norms import hard, largest_eigenvalues, matrix_norms, positive_norms, spectral_norms
 from lipcert.budget import Budget
 from lipcert.jobs import local
-from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import branch
-from lipcert.method.result import CLOSED
 from lipcert.method.signs import SignSearch, search_signs
 from lipcert.method.signs.maps import Maps
 from lipcert.method.signs.program import Answer, Program
 from lipcert.method.signs.realise import Realise
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
-from lipcert.proof import Multipliers
 from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, prove_product
-from lipcert.proof.leaves import BY_INTERVALS, BY_LINES, Empty
+from lipcert.proof.leaves import BY_INTERVALS, BY_LINES, Empty, leaf_bounds
 from lipcert.proof.nogoods import Signs
-from lipcert.proof.patterns import Patterns, leaf_bounds
 from lipcert.proof.tree import Tree
 from lipcert.proof.verify import verify
 from lipcert.rounding import Array
+from lipcert.search.progress import CLOSED
+from lipcert.search.settings import Settings
 from lipcert.witness import evaluate, search, steepness
 from lipcert.witness.directions import jacobian, operator_norms
 from tests.constants import set_constant
@@ -42,6 +40,7 @@ from tests.enumeration import exact_constant, operator
 from tests.lift_tools import deep_net
 from tests.reader_tools import data_file
 from tests.strategies import branched_networks, small_cases
+from tests.trees import tree_of
 
 PAIRS = [Norm(p, q) for p in ("inf", "2", "1") for q in ("inf", "2", "1")]
 Case = tuple[Network, Box, Array]
@@ -61,7 +60,7 @@ def test_signs_and_cells_are_exact(norm: Norm) -> None:
     for sizes, radius, seed in (((3, 5, 4, 3), 1.0, 1), ((4, 6, 2), 2.0, 2)):
         net, box = deep_net(*sizes, seed=seed), Box(np.zeros(sizes[0]), radius)
         problem, truth = Problem.of(net, box, "all", norm), truth_of(net, box, norm)
-        bracket = Bracket(Wishes(gap=CLOSED))
+        bracket = Bracket(Settings(gap=CLOSED))
         by_signs = search_signs(problem, bracket, Budget.of_work(10.0))
         by_cells = branch(problem, bracket, Budget.of_work(20.0), local())
         assert by_signs.closed
@@ -209,7 +208,7 @@ def test_relaxed_cells(monkeypatch: pytest.MonkeyPatch) -> None:
         bracket.improve(search(problem, Budget.of_work(0.1)))
         proof = branch(problem, bracket, Budget.of_work(5.0), local()).certificate
         assert isinstance(proof.proof, Tree)
-        assert any(isinstance(leaf, Multipliers) for leaf in proof.proof.leaves)
+        assert proof.proof.relaxed
         assert proof.upper >= truth_of(net, box, norm) * (1 - 1e-9)
         assert verify(proof, net).proved
 
@@ -258,12 +257,11 @@ def test_files_cannot_be_forged(kept: tuple[Network, Certificate, Certificate], 
         assert verify(file, net).proved
         with np.load(file) as data:
             arrays = {name: data[name] for name in data.files}
-        table = "patterns" if isinstance(certificate.proof, Patterns) else "tree"
         forged = [
             arrays | {"upper": arrays["upper"] * 0.999},
             arrays | {"norm": np.array("inf")},  # the same tree proves a larger number there
             arrays | {"output_norm": np.array("1")},
-            arrays | {table: arrays[table][:-2]},
+            arrays | {"splits": arrays["splits"][:-2]},
             arrays | {"c": np.eye(3)[:2]},
             arrays | {"c": 0.5 * np.eye(3)},
             {name: value for name, value in arrays.items() if name != "output_norm"},
@@ -280,9 +278,9 @@ def test_forged_trees_prove_no_less_than_the_truth() -> None:
     net, box = deep_net(3, 4, 2, seed=3), Box(np.zeros(3), 1.0)
     for norm in PAIRS:
         problem, truth = Problem.of(net, box, "all", norm), truth_of(net, box, norm)
-        assert Tree((None,), (BY_LINES,)).check(problem) >= truth
-        assert Tree((None,), (BY_INTERVALS,)).check(problem) == np.inf
-        assert Tree((None,), (Empty({"half-spaces": np.ones(net.neurons)}),)).check(problem) == np.inf
+        assert tree_of(net, (None,), (BY_LINES,)).check(problem) >= truth
+        assert tree_of(net, (None,), (BY_INTERVALS,)).check(problem) == np.inf
+        assert tree_of(net, (None,), (Empty({"half-spaces": np.ones(net.neurons)}),)).check(problem) == np.inf
         root = leaf_bounds(problem, np.zeros(0, dtype=np.int64), np.zeros((1, 0), dtype=np.int8))
         assert root[0] >= truth
 

@@ -20,9 +20,9 @@ KINDS = {
     "arithmetic": {"Arithmetic"},
     "relaxed": {"Multipliers", "Cases"},
     "slopes": {"Slopes"},
-    "trees": {"Tree", "Patterns"},
+    "trees": {"Tree"},
     "within": {"Within"},
-    "solved": {"Sharpened", "Within", "Tree", "Multipliers", "Patterns"},
+    "solved": {"Sharpened", "Within", "Tree", "Multipliers"},
 }
 
 

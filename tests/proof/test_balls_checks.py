@@ -39,23 +39,22 @@ from lipcert.proof.balls.numbers import (
     zeros,
 )
 from lipcert.proof.balls.systems import System
-from lipcert.proof.balls.trees import check_patterns, check_tree, is_empty
+from lipcert.proof.balls.trees import check_tree, is_empty
 from lipcert.proof.cases import Cases, ProvedCase
 from lipcert.proof.collapsed import Within
 from lipcert.proof.leaves import BY_LINES, SIDES, Empty
 from lipcert.proof.margins import MarginProof, certificate_of, linear_margins, prove_margin
 from lipcert.proof.nogoods import Nogoods
 from lipcert.proof.nogoods import System as FloatSystem
-from lipcert.proof.patterns import Patterns
 from lipcert.proof.relaxed import Multipliers
 from lipcert.proof.sharpened import Sharper
 from lipcert.proof.slopes import Slopes
-from lipcert.proof.tree import Tree
 from lipcert.relaxation.margin import margin
 from lipcert.relaxation.slopes import slope_program
 from lipcert.relaxation.specification import Specification, build
 from tests.ball_corpus import even, problem_of, small_net
 from tests.forging import asking
+from tests.trees import signs_of, tree_of
 
 flint = pytest.importorskip("flint", reason="python-flint is not here: pip install 'lipcert[exact]'")
 
@@ -296,22 +295,23 @@ def test_norm_1_of_the_outputs_costs_its_root() -> None:
 def test_trees_are_checked() -> None:
     net = small_net(2, 4, 3, 1, seed=2)
     problem = problem_of(net, BOX)
-    good = Tree((Split(1, 0), None, None), (BY_LINES, BY_LINES))
-    honest = check_tree(problem, good)
+    good = tree_of(net, (Split(1, 0), None, None), (BY_LINES, BY_LINES))
+    pre = preactivations(problem)
+    honest = check_tree(problem, pre, good)
     assert 0 < honest <= good.check(problem) * (1 + 1e-9)
     for wrong in (
-        Tree((Split(1, 0), None, None), (BY_LINES,)),
-        Tree((Split(1, 0), None), (BY_LINES,)),
-        Tree((None, None), (BY_LINES, BY_LINES)),
-        Tree((Split(1, 9), None, None), (BY_LINES, BY_LINES)),
-        Tree((Split(0, 0, 5.0), None, None), (BY_LINES, BY_LINES)),
-        Tree((Split(1, 0), Split(1, 0), None, None, None), (BY_LINES,) * 3),
+        tree_of(net, (Split(1, 0), None, None), (BY_LINES,)),
+        tree_of(net, (Split(1, 0), None), (BY_LINES,)),
+        tree_of(net, (None, None), (BY_LINES, BY_LINES)),
+        tree_of(net, (Split(1, 9), None, None), (BY_LINES, BY_LINES)),
+        tree_of(net, (Split(0, 0, 5.0), None, None), (BY_LINES, BY_LINES)),
+        tree_of(net, (Split(1, 0), Split(1, 0), None, None, None), (BY_LINES,) * 3),
     ):
-        assert math.isinf(check_tree(problem, wrong))
+        assert math.isinf(check_tree(problem, pre, wrong))
     on_ball = problem_of(net, Ball(np.zeros(2), 2.0))
-    assert 0 < check_tree(on_ball, good) <= good.check(on_ball) * (1 + 1e-9)
-    assert math.isinf(check_tree(problem_of(net, BOX, "2", "2"), Tree((None,), (Empty({}),))))
-    assert check_tree(problem, Tree((None,), (Empty({}),))) > 0  # not empty: by intervals
+    assert 0 < check_tree(on_ball, preactivations(on_ball), good) <= good.check(on_ball) * (1 + 1e-9)
+    assert math.isinf(check_tree(problem_of(net, BOX, "2", "2"), pre, tree_of(net, (None,), (Empty({}),))))
+    assert check_tree(problem, pre, tree_of(net, (None,), (Empty({}),))) > 0  # not empty: by intervals
 
 
 def test_cells_that_have_points_are_not_empty() -> None:
@@ -351,23 +351,22 @@ def test_patterns_are_checked() -> None:
     net = Network.from_weights([np.eye(2), np.ones((1, 2))], [np.array([0.5, -0.5]), np.zeros(1)])
     problem = problem_of(net, Box(np.zeros(2), 1.0))
     pre = preactivations(problem)
-    table = np.array([[1, 0], [-1, 0], [0, 0]], dtype=np.int64)  # z_0 <= 0 is said to be impossible
+    table = [(1, 0), (-1, 0), (0, 0)]  # z_0 <= 0 is said to be impossible
     for numbers in ([], [1.0], [-1.0], [np.nan]):
         y = np.array([[0, 0]] * len(numbers), dtype=np.int64).reshape(-1, 2)
         nogoods = Nogoods(1, np.array([[0, 0, -1]], dtype=np.int64), y, np.array(numbers))
-        assert math.isinf(check_patterns(problem, pre, Patterns(table, nogoods)))
+        assert math.isinf(check_tree(problem, pre, signs_of(net, table, nogoods)))
     far = problem_of(net, Box(np.array([2.0, 0.0]), 1.0))
     far = far.on(far.region, (Interval(np.array([-9.0, -1.5]), np.array([9.0, 0.5])),))
     refusal = Nogoods(1, np.array([[0, 0, -1]], dtype=np.int64), np.zeros((1, 2), dtype=np.int64), np.array([-1.0]))
-    assert check_patterns(far, preactivations(far), Patterns(table, refusal)) == pytest.approx(2.0)
+    assert check_tree(far, preactivations(far), signs_of(net, table, refusal)) == pytest.approx(2.0)
     negative = Nogoods(1, refusal.literals, np.array([[0, 0], [0, 3]]), np.array([-1.0, -1.0]))
-    assert math.isinf(check_patterns(far, preactivations(far), Patterns(table, negative)))
+    assert math.isinf(check_tree(far, preactivations(far), signs_of(net, table, negative)))
     leaky = problem_of(small_net(2, 3, 1, kind="leaky_relu", alpha=0.2, seed=3), BOX)
-    single = Patterns(np.zeros((1, 2), dtype=np.int64), replace(refusal, count=0, literals=refusal.literals[:0]))
-    single = replace(single, nogoods=replace(single.nogoods, rows=refusal.rows[:0], numbers=refusal.numbers[:0]))
-    assert math.isinf(check_patterns(leaky, preactivations(leaky), single))  # open neurons that are no ReLUs
+    single = signs_of(leaky.network, [(0, 0)])
+    assert math.isinf(check_tree(leaky, preactivations(leaky), single))  # open neurons that are no ReLUs
     whole_space = problem_of(net, Everywhere())
-    assert math.isinf(check_patterns(whole_space, preactivations(whole_space), Patterns(table, refusal)))
+    assert math.isinf(check_tree(whole_space, preactivations(whole_space), signs_of(net, table, refusal)))
 
 
 def test_a_system_holds_at_inputs() -> None:

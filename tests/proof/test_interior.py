@@ -15,11 +15,9 @@ from lipcert import Ball, Box, Certificate, Everywhere, Network, Polytope, bound
 from lipcert.bounds.propagation import root_bounds
 from lipcert.budget import Budget
 from lipcert.jobs import local
-from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import branch
 from lipcert.method.halfspaces import prepared
-from lipcert.method.result import CLOSED
 from lipcert.method.signs import search_signs
 from lipcert.method.signs.learnt import Learnt
 from lipcert.problem.norms import Norm
@@ -32,10 +30,12 @@ from lipcert.proof.file import load_certificate
 from lipcert.proof.interior import has_interior, known_signs, no_interior, row_count
 from lipcert.proof.leaves import BY_LINES, ROWS, Empty
 from lipcert.proof.nogoods import Signs, System
-from lipcert.proof.patterns import Patterns
 from lipcert.proof.tree import Tree
 from lipcert.rounding import Array
+from lipcert.search.progress import CLOSED
+from lipcert.search.settings import Settings
 from tests.enumeration import exact_constant
+from tests.trees import leaves_of, tree_of
 
 EXACT = find_spec("flint") is not None
 ONE = np.ones(1)
@@ -66,11 +66,11 @@ def test_kinks_that_meet_in_the_center_leave_no_gap(shape: tuple[int, ...], plac
 
 
 def by_signs(problem: Problem) -> Certificate:
-    return search_signs(problem, Bracket(Wishes(gap=CLOSED)), Budget.of_work(3.0)).certificate
+    return search_signs(problem, Bracket(Settings(gap=CLOSED)), Budget.of_work(3.0)).certificate
 
 
 def by_cells(problem: Problem) -> Certificate:
-    return branch(problem, Bracket(Wishes(gap=CLOSED)), Budget.of_work(3.0), local()).certificate
+    return branch(problem, Bracket(Settings(gap=CLOSED)), Budget.of_work(3.0), local()).certificate
 
 
 @pytest.mark.parametrize("search", [by_signs, by_cells])
@@ -79,11 +79,12 @@ def test_files_of_both_searches_pass_both_checkers(place: int, search: object, t
     net, region = without_biases(2, 6, 1, seed=3), regions(2)[place]
     certificate = (by_signs if search is by_signs else by_cells)(Problem.of(net, region))
     proof = certificate.proof
-    if isinstance(proof, Patterns):
-        assert proof.nogoods.named(net.neurons, 1 if place == 2 else 0)
+    assert isinstance(proof, Tree)
+    assert proof.leaves is not None
+    if proof.method == "signs":
+        assert proof.leaves.nogoods.named(net.neurons, 1 if place == 2 else 0)
     else:
-        assert isinstance(proof, Tree)
-        assert any(isinstance(leaf, Empty) and ROWS in leaf.multipliers for leaf in proof.leaves)
+        assert any(isinstance(leaf, Empty) and ROWS in leaf.multipliers for leaf in leaves_of(proof))
     certificate.save(tmp_path / "proof.npz")
     again = load_certificate(tmp_path / "proof.npz")
     assert verify(again, net).proved
@@ -220,7 +221,7 @@ def test_forged_rows_prove_nothing() -> None:
     for rows in forged:
         leaf = Empty({ROWS: np.array(rows, dtype=np.float64)})
         assert not leaf.shows(net, cell, bounds), rows
-        assert Tree((None,), (leaf,)).check(Problem.of(net, box)) >= Tree((None,), (BY_LINES,)).check(
+        assert tree_of(net, (None,), (leaf,)).check(Problem.of(net, box)) >= tree_of(net, (None,), (BY_LINES,)).check(
             Problem.of(net, box)
         )
     assert not np.any(known_signs(bounds.pre))

@@ -13,13 +13,13 @@ from lipcert.bounds.cell import Split
 from lipcert.bounds.collapse import Collapsed
 from lipcert.bounds.interval import Interval
 from lipcert.problem.problem import Problem
-from lipcert.proof import cases, leaves, margins, patterns, slopes, tree, verify
+from lipcert.proof import cases, leaves, margins, slopes, tree, verify
 from lipcert.proof.cases import prove_cases
-from lipcert.proof.nogoods import Nogoods
 from lipcert.proof.pieces import NO_STEPS
 from lipcert.proof.sharpened import narrowed
 from lipcert.relaxation.model import Finish
 from lipcert.rounding import best, worst
+from tests.trees import signs_of, tree_of
 
 NAN = math.nan
 
@@ -40,7 +40,7 @@ def test_the_largest_and_the_least_of_bounds() -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_leaf_of_a_tree(first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    two = tree.Tree((Split(0, 0, 0.25), None, None), (leaves.BY_LINES, leaves.BY_LINES))
+    two = tree_of(problem().network, (Split(0, 0, 0.25), None, None), (leaves.BY_LINES, leaves.BY_LINES))
     assert math.isfinite(two.check(problem()))
     numbers = np.array([NAN, 1.0] if first else [1.0, NAN])
     monkeypatch.setattr(tree, "check_leaves", lambda *_: numbers)
@@ -49,15 +49,14 @@ def test_a_leaf_of_a_tree(first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_leaf_that_intervals_do_not_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leaves, "interval_uppers", lambda *_: np.array([NAN]))
-    alone = tree.Tree((None,), (leaves.BY_INTERVALS,))
+    alone = tree_of(problem().network, (None,), (leaves.BY_INTERVALS,))
     assert alone.check(problem()) == math.inf
 
 
 def test_a_leaf_of_signs(monkeypatch: pytest.MonkeyPatch) -> None:
-    none = np.zeros((0, 3), dtype=np.int64), np.zeros((0, 2), dtype=np.int64), np.zeros(0)
-    one = patterns.Patterns(np.array([[1, 0], [0, 0], [0, 0]]), Nogoods(0, *none))
+    one = signs_of(problem().network, [(1, 0), (0, 0), (0, 0)])
     assert math.isfinite(one.check(problem()))
-    monkeypatch.setattr(patterns, "leaf_bounds", lambda *_: np.array([1.0, NAN]))
+    monkeypatch.setattr(tree, "leaf_bounds", lambda *_: np.array([1.0, NAN]))
     assert one.check(problem()) == math.inf
 
 

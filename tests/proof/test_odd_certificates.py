@@ -24,22 +24,23 @@ from lipcert.method.branching import branch
 from lipcert.method.signs import search_signs
 from lipcert.method.solving import Task
 from lipcert.problem.problem import Problem
-from lipcert.proof import encoding, nogoods, patterns, tree
+from lipcert.proof import encoding, leaves, nogoods, tree
 from lipcert.proof.cases import ProvedCase, case_of, case_table, prove_cases
+from lipcert.proof.cells import Grid
 from lipcert.proof.certificate import Certificate
-from lipcert.proof.cover import Cover
 from lipcert.proof.file import load_certificate
 from lipcert.proof.leaves import BY_LINES, are_places
 from lipcert.proof.margins import MarginProof, certificate_of, linear_margins
 from lipcert.proof.partition import PartitionCertificate
 from lipcert.proof.relaxed import Multipliers
-from lipcert.proof.tree import Tree, digest
+from lipcert.proof.tree import Tree
 from lipcert.relaxation.cuts import Cuts
 from lipcert.relaxation.specification import build
 from lipcert.search.cells.door import partition
 from lipcert.solver.rank_two import Options, solve_rank_two
 from tests.conftest import ROOT
 from tests.reader_tools import refuse
+from tests.trees import mended, tree_of
 
 Arrays = dict[str, Any]
 OLD = ROOT / "tests" / "data" / "version-1.0.0"
@@ -86,16 +87,6 @@ def certificates() -> dict[str, Arrays]:
     with np.load(io.BytesIO(certificate_of(network(), BOX, (margin,)).to_bytes())) as file:
         found["margins"] = dict(file)
     return found
-
-
-def mended(arrays: Arrays) -> Arrays:
-    """With the digests of what is there now: they show accidents, and stop nobody."""
-    old = "leaf_cut_rows" in arrays
-    for name, own in (("tree_digest", f"{tree.NAMES}|{encoding.NAMES}"), ("patterns_digest", patterns.NAMES)):
-        names = [n for n in arrays if (n.startswith(("tree", "leaf_")) if old else n in own.split("|")) and n != name]
-        if name in arrays:
-            arrays[name] = np.array(digest({n: arrays[n] for n in names}), dtype="U64")
-    return arrays
 
 
 def written(folder: Path, arrays: Arrays) -> Path:
@@ -156,10 +147,10 @@ def test_fractions_are_no_places() -> None:
 
 def test_a_split_is_inside_its_cell() -> None:
     """Else one half is the whole cell again, and a small file asks for it thousands of times."""
-    inside = Tree((Split(0, 0, 0.3), None, None), (BY_LINES, BY_LINES))
+    inside = tree_of(network(), (Split(0, 0, 0.3), None, None), (BY_LINES, BY_LINES))
     assert np.isfinite(inside.check(problem()))
     for value in (BOX.lo[0], BOX.hi[0], np.nan):
-        asked = Tree((Split(0, 0, float(value)), None, None), (BY_LINES, BY_LINES))
+        asked = tree_of(network(), (Split(0, 0, float(value)), None, None), (BY_LINES, BY_LINES))
         assert asked.check(problem()) == np.inf
 
 
@@ -207,29 +198,29 @@ def test_nodes_that_wait_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """However a tree is made, it is checked in little memory."""
     levels, wide, groups = 30, 8, 4
     splits = wide_tree(levels, wide)
-    made = Tree(splits, (BY_LINES,) * splits.count(None))
+    made = tree_of(network(), splits, (BY_LINES,) * splits.count(None))
     alive: weakref.WeakSet[Any] = weakref.WeakSet()
-    most, whole = 0, tree._Level
+    most, whole = 0, leaves.Group
 
     def counted(*parts: Any) -> Any:
         nonlocal most
         level = whole(*parts)
         alive.add(level)
-        most = max(most, sum(len(other.nodes) for other in alive))
+        most = max(most, sum(len(other.cells) for other in alive))
         return level
 
     upper = made.check(problem())
     monkeypatch.setattr(tree, "_AT_ONCE", wide // 2)
     monkeypatch.setattr(tree, "_WAITING", groups)
-    monkeypatch.setattr(tree, "_Level", counted)
+    monkeypatch.setattr(leaves, "Group", counted)
     assert made.check(problem()) == pytest.approx(upper, rel=1e-9)
     assert most < 2 * groups * wide + 2 * levels < (levels - 3) * wide
 
 
 def test_nodes_and_proofs_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module, limit, kind in (
-        (tree, "MOST_NODES", "tree"),
-        (patterns, "MOST_NODES", "patterns"),
+        (tree, "MOST_SIGNED_NODES", "tree"),
+        (tree, "MOST_SIGNED_NODES", "patterns"),
         (encoding, "MOST_PROOFS", "tree"),
     ):
         path = written(tmp_path, certificates()[kind])
@@ -321,10 +312,10 @@ def test_covers_are_not_deeper_than_they_may_be(monkeypatch: pytest.MonkeyPatch)
     coordinate = np.array([0, *([-1, 0] * 9), -1, -1])
     value = np.zeros(len(coordinate))
     value[coordinate == 0] = ends
-    chain = Cover((np.array([-1.0, 1.0]),), coordinate, value)
-    assert chain.fault(asked) is None
-    monkeypatch.setattr("lipcert.proof.splits.MOST_DEPTH", 9)
-    assert "9 times" in str(chain.fault(asked))
+    chain, net = Tree(coordinate, value, Grid((np.array([-1.0, 1.0]),))), Network.from_weights([np.ones((1, 1))])
+    assert chain.fault(net, asked) is None
+    monkeypatch.setattr("lipcert.proof.tree.MOST_DEPTH", 9)
+    assert "9 times" in str(chain.fault(net, asked))
 
 
 def test_cells_are_checked_in_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,7 +335,7 @@ def test_cells_are_checked_in_little_memory(monkeypatch: pytest.MonkeyPatch) -> 
         return on(asked, places, signs)
 
     monkeypatch.setattr("lipcert.proof.boxes.preactivations_on", counted)
-    monkeypatch.setattr(boxes, "_NUMBERS", 7 * net.neurons)
+    monkeypatch.setattr("lipcert.proof.cells._NUMBERS", 7 * net.neurons)
     again = kept.verify(net)
     assert max(groups) <= 7
     assert again.proved

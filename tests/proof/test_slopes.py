@@ -27,7 +27,6 @@ from lipcert import (
 )
 from lipcert.budget import Budget
 from lipcert.files import write_npz
-from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
 from lipcert.method.engines import SLOPES_LEAVES, Sharpening, SlopeEngine
 from lipcert.method.slopes import Slopes as SlopesMethod
@@ -45,6 +44,7 @@ from lipcert.proof.slopes import WHOLE, Part, Slopes, prove_slopes
 from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram, orders_of, slope_program
 from lipcert.rounding import Array
 from lipcert.search.progress import Progress
+from lipcert.search.settings import Settings
 from lipcert.solver.slopes import choice
 from lipcert.solver.slopes.choice import solve_slopes
 from lipcert.solver.slopes.greedy import scalar_multipliers
@@ -441,10 +441,10 @@ def test_turns_of_auto_go_on(norm: str, monkeypatch: pytest.MonkeyPatch) -> None
         begin(solver)
 
     monkeypatch.setattr(choice.SlopeSolver, "_begin", counted)
-    alone = Bracket(Wishes())
+    alone = Bracket(Settings())
     run_slopes(problem, alone, Budget.of_work(20.0))
     once = len(passes)
-    bracket = Bracket(Wishes())
+    bracket = Bracket(Settings())
     engine = SlopeEngine(problem, bracket, SlopesMethod(), SLOPES_LEAVES, Sharpening(problem, bracket))
     uppers = []
     for work in (0.2, 0.2, 20.0, 20.0):

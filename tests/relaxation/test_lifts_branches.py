@@ -19,7 +19,7 @@ from lipcert.problem.blocks import Block
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
-from lipcert.proof import Certificate, Multipliers, Tree, prove_interval, prove_product
+from lipcert.proof import Certificate, Multipliers, prove_interval, prove_product
 from lipcert.proof.cases import ProvedCase, case_of, case_table, prove_cases
 from lipcert.proof.leaves import BY_INTERVALS
 from lipcert.proof.multipliers import prove
@@ -31,6 +31,7 @@ from lipcert.solver.rank_two import Options, solve_rank_two
 from tests.enumeration import exact_constant
 from tests.lift_tools import built, deep_net, objective, on_cell, true_points, violations
 from tests.strategies import branched_networks
+from tests.trees import leaves_of, tree_of
 
 Case = tuple[Network, Box, Array]
 NORMS = [Norm(p, q) for p in ("inf", "2", "1") for q in (None, "1", "2", "inf")]
@@ -199,12 +200,12 @@ def test_a_tree_of_a_residual_network_is_proved(tmp_path: Path) -> None:
     asked = zip(on_cells, cells, strict=True)
     replies = [relax(RelaxationTask(own, cell, 0.0, 10.0, True, NO_CUTS.table)) for own, cell in asked]
     assert all(isinstance(reply.leaf, Multipliers) for reply in replies)
-    tree = Tree((Split(2, 0), None, None), tuple(reply.leaf for reply in replies))
+    tree = tree_of(net, (Split(2, 0), None, None), tuple(reply.leaf for reply in replies))
     upper = max(reply.upper for reply in replies)
     Certificate.of(problem, tree, upper).save(tmp_path / "tree.npz")
     answer = lipcert.verify(tmp_path / "tree.npz", net)
     assert answer.proved
     assert exact * (1 - 1e-9) <= answer.upper <= 1.01 * proved(problem, "tight").upper
-    exchanged = Tree(tree.splits, tree.leaves[::-1])
+    exchanged = tree_of(net, (Split(2, 0), None, None), leaves_of(tree)[::-1])
     assert exchanged.check(problem) >= exact * (1 - 1e-9)
-    assert Tree(tree.splits, (BY_INTERVALS,) * 2).check(problem) >= upper * (1 - 1e-9)
+    assert tree_of(net, (Split(2, 0), None, None), (BY_INTERVALS,) * 2).check(problem) >= upper * (1 - 1e-9)

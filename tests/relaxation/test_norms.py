@@ -30,7 +30,7 @@ from lipcert.proof.multipliers import prove
 from lipcert.relaxation.cuts import Cuts, Pairs, cross_rows, most_violated_crosses, valid_table, with_cuts
 from lipcert.relaxation.rank_two import RankTwoProblem
 from lipcert.relaxation.specification import LIFTS
-from lipcert.robustness.attack import _Search
+from lipcert.robustness.attack import Perturbation, _Search
 from lipcert.rounding import Array
 from lipcert.solver.rank_two import solve_rank_two
 from lipcert.witness import evaluate
@@ -470,7 +470,7 @@ def test_attacks_in_other_norms_stay_in_the_domain() -> None:
     net = Network.from_weights([np.ones((1, 1)), np.ones((2, 1))], [np.zeros(1), np.zeros(2)])
     labels = np.zeros(len(x), dtype=np.int64)
     for name in ("2", "1"):
-        search = _Search(net, x, labels, 10.0, (-3.0, edge), np.random.default_rng(0), Norm(name))
+        search = _Search(net, x, labels, Perturbation(10.0, (-3.0, edge), Norm(name)), np.random.default_rng(0))
         assert np.all(search._inside(point, np.arange(len(x))) <= edge)
 
 

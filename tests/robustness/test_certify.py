@@ -29,13 +29,13 @@ from lipcert.files.archive import Archive
 from lipcert.jobs import Answer
 from lipcert.method.result import Result
 from lipcert.proof.margins import linear_margins
-from lipcert.robustness.attack import another_class_wins, attack
-from lipcert.robustness.decision import certified_radii, classify, decide, room, shared_region
-from lipcert.robustness.pairs import PairConstant, PairOptions, matrix, pair_constant, pair_pieces, settle
-from lipcert.robustness.refine import Ball, against, prove_ball, refine_pieces
-from lipcert.robustness.scores import class_scores
+from lipcert.robustness.attack import Perturbation, another_class_wins, attack
+from lipcert.robustness.decision import certified_radii, class_scores, classify, decide, room, shared_region
+from lipcert.robustness.pairs import PairConstant, matrix, pair_constant, pair_pieces, settle
+from lipcert.robustness.refine import Ball, SharedRadii, against, prove_ball, refine_pieces
 from lipcert.rounding import Array
 from lipcert.search.progress import Status
+from lipcert.search.settings import Settings
 from tests.job_pieces import until
 
 
@@ -166,7 +166,8 @@ def test_linear_margins_hold() -> None:
 def test_a_lying_constant_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A constant that is too small certifies what an attack breaks: fatal, never a result."""
 
-    def lie(_net: Network, _region: Any, i: int, j: int, *_rest: Any) -> Answer:
+    def lie(_net: Network, _region: Any, pair: tuple[int, int], *_rest: Any) -> Answer:
+        i, j = pair
         return Answer({"i": i, "j": j, "upper": 1e-6, "lower": None, "method": "lie", "status": "done", "notes": []})
 
     monkeypatch.setattr(pairs_module, "pair_constant", lie)
@@ -186,10 +187,10 @@ def test_a_contradiction_inside_a_piece_is_fatal(monkeypatch: pytest.MonkeyPatch
 def test_a_piece_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without its constant nothing is certified, and the rest of the answer stands."""
 
-    def fail(net: Network, region: Any, i: int, j: int, *rest: Any) -> Answer:
-        if (i, j) == (0, 1):
+    def fail(net: Network, region: Any, pair: tuple[int, int], *rest: Any) -> Answer:
+        if pair == (0, 1):
             raise MemoryError
-        return pair_constant(net, region, i, j, *rest)
+        return pair_constant(net, region, pair, *rest)
 
     monkeypatch.setattr(pairs_module, "pair_constant", fail)
     inputs = np.random.default_rng(1).uniform(0, 1, (20, 3))
@@ -203,8 +204,13 @@ def test_a_piece_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> None
 def test_pieces_can_be_sent_away() -> None:
     net = small_net(7)
     classified = classify(net, np.full((1, 3), 0.2), None)
-    balls = Ball.open_ones(np.full((1, 3), 0.2), classified, np.zeros((1, 3)), np.array([np.inf]), (0.1,), (0.0, 1.0))
-    for piece in [*pair_pieces(net, Box(np.zeros(3), 1.0), PairOptions("interval")), *refine_pieces(net, balls, 9.0)]:
+    balls = Ball.open_ones(
+        np.full((1, 3), 0.2), classified, SharedRadii(np.zeros((1, 3))), np.array([np.inf]), (0.1,), (0.0, 1.0)
+    )
+    for piece in [
+        *pair_pieces(net, Box(np.zeros(3), 1.0), Settings(method="interval")),
+        *refine_pieces(net, balls, 9.0),
+    ]:
         again = pickle.loads(pickle.dumps(piece))
         assert again.work(*again.arguments)
 
@@ -212,7 +218,7 @@ def test_pieces_can_be_sent_away() -> None:
 def test_attacks_find_the_nearest_side_of_a_line() -> None:
     """x_0 > x_1 decides: the distance to the line is half the difference in the infinity norm."""
     net = Network.from_weights([np.eye(2)])
-    found = attack(net, np.array([[0.6, 0.4], [0.9, 0.1]]), np.array([0, 0]), 0.2)
+    found = attack(net, np.array([[0.6, 0.4], [0.9, 0.1]]), np.array([0, 0]), Perturbation(0.2))
     assert 0.1 < found.radius[0] < 0.101
     assert np.isinf(found.radius[1])
     assert found.places.tolist() == [0]
@@ -221,17 +227,17 @@ def test_attacks_find_the_nearest_side_of_a_line() -> None:
 def test_methods_and_regions() -> None:
     net = small_net(0)
     box = Box(np.zeros(3), 1.0)
-    assert settle(net, box, PairOptions("shor")) == ("shor", Everywhere())
-    assert settle(net, box, PairOptions("tight")) == ("tight", box)
-    assert settle(small_net(0, inputs=400), Box(np.zeros(400), 1.0), PairOptions())[0] == "shor"
+    assert settle(net, box, Settings(method="shor")) == ("shor", Everywhere())
+    assert settle(net, box, Settings(method="tight")) == ("tight", box)
+    assert settle(small_net(0, inputs=400), Box(np.zeros(400), 1.0), Settings())[0] == "shor"
     wide, large = small_net(0, inputs=400), Box(np.zeros(400), 1.0)
-    assert settle(wide, large, PairOptions("tight")) == ("tight", Everywhere())
-    assert settle(wide, Box(np.full(400, 9.0), 1e-3), PairOptions("tight"))[1] != Everywhere()
+    assert settle(wide, large, Settings(method="tight")) == ("tight", Everywhere())
+    assert settle(wide, Box(np.full(400, 9.0), 1e-3), Settings(method="tight"))[1] != Everywhere()
     with pytest.raises(MethodError, match="unknown method"):
         certify(net, np.zeros((1, 3)), radius=0.1, method="hr3")
     with pytest.raises(MethodError, match="one hidden layer"):
         certify(small_net(0, 3, (4, 4)), np.zeros((1, 3)), radius=0.1, method="shor")
-    answer = pair_constant(net, box, 0, 2, PairOptions("hr2", "auto", 5.0, True, 0))
+    answer = pair_constant(net, box, (0, 2), Settings(method="hr2", time_limit=5.0))
     assert answer.value["lower"] <= answer.value["upper"]
 
 

@@ -24,7 +24,8 @@ from lipcert.jobs.folder import fingerprint
 from lipcert.problem.norms import INF, parse_norm
 from lipcert.proof.file import load_certificate
 from lipcert.proof.margins import MarginCertificate, MarginProof, certificate_of, linear_margins
-from lipcert.robustness import pairs, proving, refine
+from lipcert.robustness import pairs, refine
+from lipcert.robustness import verify as verify_module
 from lipcert.robustness.attack import Counterexamples
 from lipcert.robustness.check import (
     check_counterexamples,
@@ -35,8 +36,8 @@ from lipcert.robustness.check import (
     proved_radius,
 )
 from lipcert.robustness.decision import classify
-from lipcert.robustness.pairs import PairOptions
 from lipcert.robustness.refine import Ball
+from lipcert.search.settings import Settings
 from tests.forging import asking
 from tests.robustness.test_certify import small_net
 
@@ -189,7 +190,7 @@ def test_edited_records_are_done_again(
         done.append(name)
         return Answer(json.loads(record.read_text())["value"], {"npz": file.read_bytes()})
 
-    monkeypatch.setattr(pairs, "pair_constant", lambda _net, _region, i, j, _options: answer(f"pair-{i}-{j}"))
+    monkeypatch.setattr(pairs, "pair_constant", lambda _net, _region, pair, *_: answer("pair-{}-{}".format(*pair)))
     monkeypatch.setattr(refine, "refine_input", lambda _net, ball, *_limits: answer(f"input-{ball.index}"))
     names = ["pair-0-1", "pair-0-2", "pair-1-2", *refined_names(folder)[:2]]
     rounds = max(-(-len(PAIR_EDITS) // 3), -(-len(INPUT_EDITS) // 2))
@@ -220,7 +221,7 @@ def test_whatever_a_record_says_it_is_no_proof(value: Any) -> None:
     """Without a file nothing is proved, and nothing breaks."""
     ball = Ball(0, INPUTS[0], 1, (0.1,), None, np.array([0.0, np.inf, 0.0]))
     for told, claim in (
-        (check_kept_pair(NET, Box(np.zeros(3), 1.0), 0, 1, PairOptions(), value, None), "upper"),
+        (check_kept_pair(NET, Box(np.zeros(3), 1.0), (0, 1), Settings(), INF, value, None), "upper"),
         (check_kept_input(NET, ball, 1.0, None, value, None), "radius"),
     ):
         assert isinstance(told["reason"], str) or not value.get(claim)
@@ -403,7 +404,7 @@ def result_edits() -> dict[str, tuple[str, Change]]:
 @pytest.mark.parametrize("name", result_edits())
 def test_edited_results_are_not_proved(name: str, job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The refined inputs are those of the honest job: their checks are left out here, to save time."""
-    monkeypatch.setattr(proving, "check_refined", lambda *_: None)
+    monkeypatch.setattr(verify_module, "check_refined", lambda *_: None)
     kind, change = result_edits()[name]
     edit(job / "result.json", change)
     answer = verify_folder(job, NET, INPUTS, LABELS)
@@ -489,7 +490,7 @@ def test_without_their_certificates_constants_prove_nothing(job: Path) -> None:
 
 def test_two_proofs_that_contradict_each_other_are_a_bug(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        proving, "check_counterexamples", lambda _net, _x, _y, found, *_: np.ones(len(found.places), bool)
+        verify_module, "check_counterexamples", lambda _net, _x, _y, found, *_: np.ones(len(found.places), bool)
     )
     arrays = {k: v.copy() for k, v in Archive(job / "arrays.npz", re.compile(r"[a-z_]+"), content="results").items()}
     arrays["attack_radius"][arrays["example_index"][0]] = 0.0
@@ -529,7 +530,7 @@ def test_a_check_that_breaks_proves_nothing(job: Path, monkeypatch: pytest.Monke
     def out_of_memory(*_about: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(proving, "check_upper", out_of_memory)
+    monkeypatch.setattr(verify_module, "check_upper", out_of_memory)
     answer = verify_folder(job, NET, INPUTS, LABELS)
     assert "pair-0-1: out of memory" in answer.failures[0]
 
@@ -538,7 +539,7 @@ def test_ctrl_c_is_no_verdict(honest: tuple[Path, Certification], monkeypatch: p
     def stop(*_about: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(proving, "check_refined", stop)
+    monkeypatch.setattr(verify_module, "check_refined", stop)
     with pytest.raises(KeyboardInterrupt):
         verify_folder(honest[0], NET, INPUTS, LABELS)
 

@@ -9,13 +9,13 @@ import lipcert
 from lipcert import Box, Everywhere, Network, Progress
 from lipcert.budget import Budget
 from lipcert.method import lower
-from lipcert.method.base import Wishes
 from lipcert.method.bracket import Bracket
 from lipcert.method.solving import OneSolve, Task
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
+from lipcert.search.settings import Settings
 from lipcert.witness import Witness, evaluate, improve, search
 from lipcert.witness.chart import Chart
 from lipcert.witness.moments import candidates
@@ -43,7 +43,9 @@ def moments(net: Network, region: Region, c: Array, name: str) -> tuple[Relaxati
     """A relaxation and its moment matrix, as the solver hands them over."""
     found: list[tuple[Relaxation, Array]] = []
     task = Task.of(Problem.of(net, region, c), name)
-    OneSolve().advance(task, Bracket(Wishes("rank-two")), Budget.of_work(10.0), lambda r, X: found.append((r, X)))
+    OneSolve().advance(
+        task, Bracket(Settings(solver="rank-two")), Budget.of_work(10.0), lambda r, X: found.append((r, X))
+    )
     return found[-1]
 
 

@@ -10,75 +10,43 @@ from typing import Any
 import click
 
 from lipcert.budget import Budget
-from lipcert.cli.brackets import show_result, show_verdict
+from lipcert.cli.live import ProgressDisplay
 from lipcert.cli.options import (
-    Reading,
-    certificate_option,
-    cluster_option,
-    json_option,
-    memory_option,
+    LIMITS,
+    OUTPUT,
+    REGION,
+    WEIGHTS,
+    ReadingOptions,
     network_argument,
+    options,
     reading_options,
     time_left,
 )
-from lipcert.cli.progress import ProgressDisplay
-from lipcert.cli.question import OUTPUT, REGION, WEIGHTS, Question, question_options
-from lipcert.cli.show import print_json
+from lipcert.cli.question import QuestionOptions, question_options
+from lipcert.cli.show import print_json, print_result, print_verdict
 from lipcert.method import table
 from lipcert.method.bound import bound
-from lipcert.method.result import Result, is_below
-from lipcert.method.union import bound_union
-from lipcert.method.union_result import UnionResult
+from lipcert.method.result import is_below
 from lipcert.solver import CONIC_SOLVERS, SOLVERS
 
 
 @click.command("bound", short_help="Bracket the Lipschitz constant of one output of NETWORK.")
 @network_argument
 @question_options(*REGION, "halfspaces", *OUTPUT, *WEIGHTS)
-@click.option(
-    "--method", default="auto", show_default=True, metavar="NAME", help=f"How to prove it: {', '.join(table.names())}."
+@options(
+    *("method", "literal", "solver", *LIMITS, "gap", "below", "seed", "lower", "certificate"),
+    method={"help": f"How to prove it: {', '.join(table.names())}."},
+    solver={"help": f"{', '.join(SOLVERS)}; for literal methods {', '.join(CONIC_SOLVERS)}."},
+    time_limit={"help": "Seconds to spend at most, including the time to read files."},
+    workers={"help": "Processes for the cells of auto and exact."},
 )
-@click.option("--literal", is_flag=True, help="Solve shor or hr2 as the paper states them, by a general solver.")
-@click.option(
-    "--solver",
-    default="auto",
-    show_default=True,
-    metavar="NAME",
-    help=f"{', '.join(SOLVERS)}; for literal methods {', '.join(CONIC_SOLVERS)}.",
-)
-@click.option(
-    "--time-limit",
-    type=float,
-    default=60.0,
-    show_default=True,
-    metavar="S",
-    help="Seconds to spend at most, including the time to read files.",
-)
-@click.option(
-    "--work",
-    type=float,
-    metavar="W",
-    help="Counted work instead of seconds, about W seconds of one core: the same answer on a busy machine.",
-)
-@click.option(
-    "--gap", type=float, default=0.0, show_default=True, metavar="G", help="Relative gap to stop at; 0: exact, to 1e-6."
-)
-@click.option("--below", type=float, metavar="B", help="Stop when it is decided whether the constant is below B.")
-@click.option(
-    "--workers", type=int, default=1, show_default=True, metavar="N", help="Processes for the cells of auto and exact."
-)
-@cluster_option
-@memory_option
-@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Seed of the lower bound's search.")
-@click.option("--no-lower", is_flag=True, help="Skip the lower bound.")
-@certificate_option
 @click.option("-v", "--verbose", is_flag=True, help="Show the solver's iterations on stderr.")
 @reading_options
-@json_option
+@options("as_json")
 def bound_command(
     network: str,
-    question: Question,
-    reading: Reading,
+    question: QuestionOptions,
+    reading: ReadingOptions,
     certificate: str | None,
     verbose: bool,
     as_json: bool,
@@ -108,11 +76,9 @@ def bound_command(
     settings |= question.keywords()
     time_limit: float = settings["time_limit"]
     settings["time_limit"] = time_left(time_limit)
-    settings["lower"] = not settings.pop("no_lower")
+    place: Any = regions[0] if len(regions) == 1 else regions
     with ProgressDisplay(verbose) as display:
-        ask: Any = bound if len(regions) == 1 else bound_union
-        place: Any = regions[0] if len(regions) == 1 else regions
-        found: Result | UnionResult = ask(net, place, **settings, on_progress=display.update)
+        found = bound(net, place, **settings, on_progress=display.update)
     result = replace(found, notes=(*found.notes, *about))
     limit: float | None = settings["below"]
     if as_json:
@@ -121,9 +87,9 @@ def bound_command(
             shown = result.to_dict() | asked
         print_json(shown)
     else:
-        show_result(result, net, Path(network).name)
+        print_result(result, net, Path(network).name)
         if limit is not None:
-            show_verdict(result, limit)
+            print_verdict(result, limit)
     if certificate is not None and result.certified:
         result.certificate.save(certificate)  # after printing, so that a failure to write loses no bracket
     return 0 if result.upper < (math.inf if limit is None else limit) else 1

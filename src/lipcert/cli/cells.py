@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from lipcert.cli.live import ProgressDisplay
 from lipcert.cli.options import (
-    Reading,
-    cluster_option,
-    json_option,
-    max_cells_option,
+    OUTPUT,
+    REGION,
+    WEIGHTS,
+    ReadingOptions,
+    TargetOptions,
     network_argument,
+    options,
     reading_options,
-    time_option,
-    work_option,
+    target_options,
 )
-from lipcert.cli.paths import CELL_TABLE, CELLS, FOLDER
-from lipcert.cli.progress import ProgressDisplay
-from lipcert.cli.question import ONLY_BOXES, OUTPUT, REGION, WEIGHTS, Question, question_options
-from lipcert.cli.show import print_facts, print_json, sizes
-from lipcert.cli.targets import Targets, target_options
+from lipcert.cli.paths import CELL_TABLE, CELLS
+from lipcert.cli.question import ONLY_BOXES, QuestionOptions, question_options
+from lipcert.cli.show import print_result
 from lipcert.errors import InputError
 from lipcert.problem.region import Box
 
@@ -31,40 +32,27 @@ from lipcert.problem.region import Box
 @question_options(*(name for name in REGION if name not in ONLY_BOXES), *OUTPUT, *WEIGHTS, refused=ONLY_BOXES)
 @click.option("--cells", metavar="N[,N...]", help="A grid: cells along every input, or one number for each input.")
 @click.option("--adaptive", is_flag=True, help="Split the worst cells until all are good enough, instead of a grid.")
-@click.option("--gap", type=float, metavar="G", help="Good enough: upper - lower <= G times the region's constant.")
+@options(gap={"default": None, "help": "Good enough: upper - lower <= G times the region's constant."})
 @click.option("--target", type=float, metavar="T", help="Good enough: upper <= T.")
 @click.option("--largest", type=float, metavar="G", help="Good enough: upper <= (1 + G) times the region's constant.")
-@time_option
-@work_option
-@max_cells_option
-@click.option(
-    "--out",
-    "folder",
-    type=FOLDER,
-    metavar="DIR",
-    help="Keep blocks of cells in this folder, and at the end all results.",
+@options(
+    *("time_limit", "work", "max_cells", "folder", "resume", "workers", "scheduler"),
+    folder={"help": "Keep blocks of cells in this folder, and at the end all results."},
 )
-@click.option("--resume", is_flag=True, help="Go on with the job in --out.")
-@click.option("--workers", type=int, default=1, show_default=True, metavar="N", help="Processes to use.")
-@cluster_option
 @target_options(CELL_TABLE, CELLS, "all cells", "A picture over two inputs")
 @click.option("--axes", default="0,1", show_default=True, metavar="I,J", help="The two inputs of the picture.")
 @click.option(
     "--at", multiple=True, metavar="xK=V", help="Fix an input of the picture; the largest over all others is shown."
 )
 @reading_options
-@json_option
+@options("as_json")
 def cells_command(
     network: str,
-    question: Question,
-    reading: Reading,
-    targets: Targets,
-    cells: str | None,
-    adaptive: bool,
+    question: QuestionOptions,
+    reading: ReadingOptions,
+    targets: TargetOptions,
     as_json: bool,
-    axes: str,
-    at: tuple[str, ...],
-    **options: Any,
+    **given: Any,
 ) -> int:
     """Prove the Lipschitz constant of one output, or of all, of NETWORK on every cell of a box.
 
@@ -82,8 +70,8 @@ def cells_command(
     from lipcert.report.heatmap import cell_map, check_view
     from lipcert.search.cells.door import partition  # here, so that other commands start fast
 
-    grid = _grid(cells, adaptive)
-    view = _axes(axes), dict(_fixed(text) for text in at)
+    given["cells"] = _grid(given["cells"], given.pop("adaptive"))
+    view = _axes(given.pop("axes")), dict(_fixed(text) for text in given.pop("at"))
     net = reading.network(network)
     region, about = question.region(net.inputs)
     if targets.plot is not None:
@@ -93,17 +81,12 @@ def cells_command(
         found = partition(
             net,
             region,  # type: ignore[arg-type]  # `partition` refuses a region that is no box
-            cells=grid,
             on_progress=display.update,
             **question.keywords(),
-            **options,  # named as the keywords of `partition`
+            **given,  # named as the keywords of `partition`
         )
-    notes = [*found.notes, *about]
-    if as_json:
-        print_json(found.to_dict() | {"notes": notes})
-    else:
-        short, read = found.facts(), f"{Path(network).name}   {sizes(net)}"
-        print_facts(short.title, [*short.rows, ("network", read), *(("note", note) for note in notes)])
+    found = replace(found, notes=(*found.notes, *about))
+    print_result(found, net, Path(network).name, as_json)
     targets.write(found, lambda: cell_map(found, *view))
     return 0 if found.certified and bool(found.good.all()) else 1
 

@@ -8,15 +8,8 @@ import click
 
 from lipcert.chart.numbers import percent, rounded_up
 from lipcert.cli.live import StageDisplay
-from lipcert.cli.options import (
-    Reading,
-    cluster_option,
-    json_option,
-    memory_option,
-    network_argument,
-    reading_options,
-)
-from lipcert.cli.paths import FOLDER, INPUT
+from lipcert.cli.options import ReadingOptions, network_argument, options, reading_options
+from lipcert.cli.paths import INPUT
 from lipcert.cli.show import console, grid, print_json
 from lipcert.errors import InputError
 from lipcert.method import table
@@ -50,58 +43,44 @@ def _is_number(text: str) -> bool:
 @click.command("certify", short_help="Which inputs of DATA keep their class within a radius?", cls=_ClipOrFlag)
 @network_argument
 @click.argument("data", metavar="DATA", type=INPUT)
-@click.option("--radius", required=True, metavar="EPS[,EPS...]", help="How far inputs may move.")
-@click.option("--norm", default="inf", show_default=True, metavar="NORM", help="Norm of the radius: inf, 2 or 1.")
-@click.option(
-    "--labels",
-    type=INPUT,
-    metavar="FILE",
-    help="True classes (.npy, .npz, idx, .csv). Default: in DATA, or predicted.",
+@options(
+    *("radius", "norm", "labels", "label_column", "scale", "first"),
+    radius={"type": str, "required": True, "metavar": "EPS[,EPS...]", "help": "How far inputs may move."},
+    norm={"help": "Norm of the radius: inf, 2 or 1."},
+    labels={"help": "True classes (.npy, .npz, idx, .csv). Default: in DATA, or predicted."},
 )
-@click.option(
-    "--label-column", metavar="C", help="For a .csv: the column of classes, by name or number (-1: the last)."
-)
-@click.option("--scale", metavar="S", help="Inputs are DATA times S, e.g. 1/255; needed for whole numbers.")
-@click.option("--first", type=click.IntRange(min=1), metavar="N", help="Take the first N inputs only.")
 @click.option("--domain", type=float, nargs=2, metavar="LO HI", help="Where input values live, e.g. 0 1 for pixels.")
 @click.option(_CLIP, is_flag=True, help="Perturbed inputs stay in the domain too; --clip LO HI says both, as in bound.")
 @click.option("--clip-to", type=float, nargs=2, hidden=True)
-@click.option(
-    "--method",
-    default="auto",
-    show_default=True,
-    metavar="NAME",
-    help=f"How constants are proved: {', '.join(_METHODS)}.",
+@options(
+    *("method", "solver", "time_limit", "lower"),
+    method={"help": f"How constants are proved: {', '.join(_METHODS)}."},
+    solver={"help": "auto, rank-two or low-rank."},
+    time_limit={"help": "Seconds for each pair."},
+    lower={"default": False, "help": "Look for lower bounds of the constants too, or not."},
 )
-@click.option("--solver", default="auto", show_default=True, metavar="NAME", help="auto, rank-two or low-rank.")
-@click.option("--time-limit", type=float, default=60.0, show_default=True, metavar="S", help="Seconds for each pair.")
-@click.option("--lower", is_flag=True, help="Look for lower bounds of the constants too.")
 @click.option(
     "--refine", type=float, default=0.0, metavar="S", help="Seconds to prove margins of inputs that are still open."
 )
 @click.option("--attack/--no-attack", "attacks", default=True, help="Look for counterexamples, or not.")
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Seed of the attacks."
+@options(
+    *("seed", "folder", "resume"),
+    seed={"help": "Seed of the attacks."},
+    folder={"help": "Keep certificates and results in this folder, piece by piece."},
+    resume={"help": "Go on with the job in --out; what it holds is proved again first."},
 )
-@click.option("--out", type=FOLDER, metavar="DIR", help="Keep certificates and results in this folder, piece by piece.")
-@click.option("--resume", is_flag=True, help="Go on with the job in --out; what it holds is proved again first.")
 @click.option("--recheck", is_flag=True, help="No effect: --resume proves everything that it uses.")
-@click.option(
-    "--workers", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Processes to use."
-)
-@cluster_option
-@memory_option
+@options("workers", "scheduler", "memory")
 @reading_options
-@json_option
+@options("as_json")
 def certify_command(
     network: str,
     data: str,
     radius: str,
-    out: str | None,
-    resume: bool,
-    reading: Reading,
+    folder: str | None,
+    reading: ReadingOptions,
     as_json: bool,
-    **options: Any,
+    **given: Any,
 ) -> int:
     """Which inputs of DATA keep their class when every value (or the input, in --norm 2 or 1) may move by up to EPS?
 
@@ -120,10 +99,10 @@ def certify_command(
     from lipcert.robustness.data import Origin
 
     radii = _radii(radius)
-    if resume and out is None:
+    if given["resume"] and folder is None:
         raise InputError("--resume needs --out DIR, the job to go on with")
-    _settle_clip(options)
-    origin = Origin(data, **{name: options.pop(name) for name in ("labels", "scale", "first", "label_column")})
+    _settle_clip(given)
+    origin = Origin(data, **{name: given.pop(name) for name in ("labels", "scale", "first", "label_column")})
     net = reading.network(network)
     kept = origin.read()
     with StageDisplay() as display:
@@ -131,27 +110,26 @@ def certify_command(
             net,
             kept,
             radius=radii,
-            out=out,
-            resume=resume,
+            out=folder,
             network_file=network,
             on_progress=display.update,
-            **options,  # named as the keywords of `certify`
+            **given,  # named as the keywords of `certify`
         )
     if as_json:
         print_json(result.to_dict())
     else:
-        _show(result, out)
+        _show(result, folder)
     return 0 if result.complete and not result.failed and all(p.upper is not None for p in result.pairs) else 1
 
 
-def _settle_clip(options: dict[str, Any]) -> None:
+def _settle_clip(given: dict[str, Any]) -> None:
     """Translate both forms of --clip into the keywords `domain` and `clip` of `certify`."""
-    ends = options.pop("clip_to")
+    ends = given.pop("clip_to")
     if ends is None:
         return
-    if options["domain"] not in (None, ends):
+    if given["domain"] not in (None, ends):
         raise InputError("--clip LO HI and --domain name two domains; give one of them")
-    options |= {"domain": ends, "clip": True}
+    given |= {"domain": ends, "clip": True}
 
 
 def _radii(text: str) -> list[float]:

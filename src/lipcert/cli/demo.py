@@ -8,7 +8,7 @@ from importlib.resources import as_file, files
 import click
 import numpy as np
 
-from lipcert.cli.options import json_option
+from lipcert.cli.options import options
 from lipcert.cli.show import console, grid, print_json
 from lipcert.method.bound import bound
 from lipcert.method.result import Result
@@ -32,7 +32,7 @@ def digits() -> tuple[Network, Array, Array]:
 
 
 @click.command("demo", short_help="Bound a small digit classifier around a few images.")
-@json_option
+@options("as_json")
 def demo_command(as_json: bool) -> None:
     """Bound a small digit classifier around a few images: how far can a score difference move?"""
     start = time.monotonic()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from lipcert.cli.options import Reading, network_argument, reading_options
+from lipcert.cli.options import OUTPUT, REGION, ReadingOptions, network_argument, options, reading_options
 from lipcert.cli.paths import PROGRAM, OutputFile
-from lipcert.cli.question import OUTPUT, REGION, Question, question_options
+from lipcert.cli.question import QuestionOptions, question_options
 from lipcert.cli.show import console
 from lipcert.errors import InputError
 from lipcert.problem.problem import Problem
@@ -17,7 +17,7 @@ from lipcert.relaxation.specification import RELAXATIONS, build, plan_specificat
 @click.command("export", short_help="Write a relaxation of NETWORK as a semidefinite program.")
 @network_argument
 @question_options(*REGION, *OUTPUT)
-@click.option("--method", default="hr2", show_default=True, metavar="NAME", help=f"One of {', '.join(RELAXATIONS)}.")
+@options(method={"default": "hr2", "help": f"One of {', '.join(RELAXATIONS)}."})
 @click.option(
     "--to",
     "target",
@@ -27,7 +27,7 @@ from lipcert.relaxation.specification import RELAXATIONS, build, plan_specificat
     help="Where to write it (SDPA sparse format).",
 )
 @reading_options
-def export_command(network: str, question: Question, method: str, target: str, reading: Reading) -> None:
+def export_command(network: str, question: QuestionOptions, method: str, target: str, reading: ReadingOptions) -> None:
     """Write the semidefinite program of a relaxation of NETWORK for other solvers (CSDP, SDPA, ...).
 
     \b

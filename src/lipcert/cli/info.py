@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.markup import escape
 
-from lipcert.cli.options import Reading, json_option, network_argument, reading_options
+from lipcert.cli.options import ReadingOptions, network_argument, options, reading_options
 from lipcert.cli.show import console, grid, print_json, sizes
 from lipcert.problem.maps import is_sparse
 from lipcert.problem.network import Network
@@ -17,8 +17,8 @@ from lipcert.problem.network import Network
 @click.command("info")
 @network_argument
 @reading_options
-@json_option
-def info_command(network: str, reading: Reading, as_json: bool) -> None:
+@options("as_json")
+def info_command(network: str, reading: ReadingOptions, as_json: bool) -> None:
     """Show the layers, sizes and content hash of NETWORK."""
     net = reading.network(network)
     if as_json:

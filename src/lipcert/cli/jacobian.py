@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,18 +10,17 @@ import click
 
 from lipcert.cli.live import LiveLine
 from lipcert.cli.options import (
-    Reading,
-    json_option,
-    max_cells_option,
+    REGION,
+    ReadingOptions,
+    TargetOptions,
     network_argument,
+    options,
     reading_options,
-    time_option,
-    work_option,
+    target_options,
 )
-from lipcert.cli.paths import ENTRIES, ENTRY_TABLE, FOLDER
-from lipcert.cli.question import REGION, Question, parse_list, question_options
-from lipcert.cli.show import print_facts, print_json, sizes
-from lipcert.cli.targets import Targets, target_options
+from lipcert.cli.paths import ENTRIES, ENTRY_TABLE
+from lipcert.cli.question import QuestionOptions, parse_list, question_options
+from lipcert.cli.show import print_result
 
 
 class _Display(LiveLine):
@@ -43,37 +43,26 @@ class _Display(LiveLine):
 @network_argument
 @question_options(*REGION)
 @click.option("--outputs", metavar="LIST", help="Rows: scores such as 0,2. Default: all.")
-@click.option("--inputs", metavar="LIST", help="Columns: inputs such as 0:3,7. Default: all.")
-@click.option(
-    "--gap",
-    type=float,
-    metavar="G",
-    help="Split until both ends of every enclosure are within G times the entry's largest value seen. "
-    "Default: until signs are decided.",
+@options(
+    *("inputs", "gap", "time_limit", "work", "max_cells", "folder", "resume"),
+    inputs={"help": "Columns: inputs such as 0:3,7. Default: all."},
+    gap={
+        "default": None,
+        "help": "Split until both ends of every enclosure are within G times the entry's largest value seen. "
+        "Default: until signs are decided.",
+    },
+    folder={"help": "Keep the proof so far in this folder, and at the end all results."},
 )
-@time_option
-@work_option
-@max_cells_option
-@click.option(
-    "--out",
-    "folder",
-    type=FOLDER,
-    metavar="DIR",
-    help="Keep the proof so far in this folder, and at the end all results.",
-)
-@click.option("--resume", is_flag=True, help="Go on with the job in --out.")
 @target_options(ENTRY_TABLE, ENTRIES, "all entries", "A heat map of the entries")
 @reading_options
-@json_option
+@options("as_json")
 def jacobian_command(
     network: str,
-    question: Question,
-    reading: Reading,
-    targets: Targets,
-    outputs: str | None,
-    inputs: str | None,
+    question: QuestionOptions,
+    reading: ReadingOptions,
+    targets: TargetOptions,
     as_json: bool,
-    **options: Any,
+    **given: Any,
 ) -> int:
     """Prove lower and upper bounds of every entry d score / d input of the Jacobian of NETWORK on a region.
 
@@ -92,17 +81,13 @@ def jacobian_command(
     from lipcert.report.heatmap import entry_map
     from lipcert.search.jacobian.door import jacobian  # here, so that other commands start fast
 
-    rows = None if outputs is None else parse_list("--outputs", outputs)
-    columns = None if inputs is None else parse_list("--inputs", inputs)
+    for name in ("outputs", "inputs"):
+        given[name] = None if given[name] is None else parse_list(f"--{name}", given[name])
     net = reading.network(network)
     region, about = question.region(net.inputs)
     with _Display() as display:
-        found = jacobian(net, region, outputs=rows, inputs=columns, on_progress=display.update, **options)
-    notes = [*found.notes, *about]
-    if as_json:
-        print_json(found.to_dict() | {"notes": notes})
-    else:
-        short, read = found.facts(), f"{Path(network).name}   {sizes(net)}"
-        print_facts(short.title, [*short.rows, ("network", read), *(("note", note) for note in notes)])
+        found = jacobian(net, region, on_progress=display.update, **given)
+    found = replace(found, notes=(*found.notes, *about))
+    print_result(found, net, Path(network).name, as_json)
     targets.write(found, lambda: entry_map(found))
     return 0 if bool(found.good.all()) else 1

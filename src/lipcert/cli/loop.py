@@ -9,12 +9,11 @@ import click
 import numpy as np
 
 from lipcert.chart.numbers import rounded_up
-from lipcert.cli.brackets import show_result, show_verdict
-from lipcert.cli.options import Reading, json_option, network_argument, reading_options, time_option
-from lipcert.cli.paths import CERTIFICATE, INPUT, NETWORK, OutputFile
-from lipcert.cli.progress import ProgressDisplay
-from lipcert.cli.question import REGION, Question, question_options
-from lipcert.cli.show import console, print_json
+from lipcert.cli.live import ProgressDisplay
+from lipcert.cli.options import LIMITS, REGION, ReadingOptions, network_argument, options, reading_options
+from lipcert.cli.paths import INPUT, NETWORK, OutputFile
+from lipcert.cli.question import QuestionOptions, question_options
+from lipcert.cli.show import console, print_json, print_result, print_verdict
 from lipcert.control import closed_loop, largest_box, loop_weights
 from lipcert.control.loop import NotContractingError
 from lipcert.errors import InputError
@@ -26,6 +25,7 @@ from lipcert.problem.region import Box, Region
 from lipcert.rounding import Array
 
 _FILE = "FILE"
+_SETTINGS = ("method", "solver", *LIMITS, "gap", "below", "seed", "lower")
 _ONE_NORM = dict.fromkeys(
     ("output", "versus", "output_norm"), "the whole loop is bounded, in one norm; leave the option out"
 )
@@ -44,16 +44,14 @@ _ONE_NORM = dict.fromkeys(
     metavar="FILE|auto",
     help="Weights of the norm: a definite matrix, a vector, or auto: from the loop's Jacobian at the region's middle.",
 )
-@click.option("--below", type=float, default=1.0, show_default=True, metavar="B", help="The limit to be proved.")
+@options(below={"default": 1.0, "show_default": True, "help": "The limit to be proved."})
 @click.option(
     "--largest", is_flag=True, help="Find the largest box around the center, up to --radius, below the limit."
 )
-@time_option
-@click.option(
-    "--certificate",
-    type=OutputFile(CERTIFICATE),
-    metavar="FILE.npz",
-    help="Write the proof, about the network that --save writes.",
+@options(
+    *(name for name in _SETTINGS if name != "below"),
+    "certificate",
+    certificate={"help": "Write the proof, about the network that --save writes."},
 )
 @click.option(
     "--save",
@@ -63,11 +61,11 @@ _ONE_NORM = dict.fromkeys(
 )
 @question_options(*REGION, "norm", refused=_ONE_NORM)
 @reading_options
-@json_option
+@options("as_json")
 def loop_command(
     network: str,
-    question: Question,
-    reading: Reading,
+    question: QuestionOptions,
+    reading: ReadingOptions,
     as_json: bool,
     **given: Any,
 ) -> int:
@@ -95,20 +93,19 @@ def loop_command(
         return _without_weights(str(error), given["below"], as_json)
     matrix = weights is not None and weights.ndim == 2
     norm = "2" if question.norm == "inf" and matrix else question.norm
-    wishes: dict[str, Any] = {"output": "all", "norm": norm, "input_weights": weights, "output_weights": weights}
+    asked: dict[str, Any] = {"output": "all", "norm": norm, "input_weights": weights, "output_weights": weights}
+    asked |= {name: given[name] for name in _SETTINGS}
     if given["largest"]:
-        return _largest(loop, region, given, wishes, as_json)
-    with ProgressDisplay(False) as display:
-        result = bound(
-            loop, region, **wishes, below=given["below"], time_limit=given["time_limit"], on_progress=display.update
-        )
+        return _largest(loop, region, given, asked, as_json)
+    with ProgressDisplay() as display:
+        result = bound(loop, region, **asked, on_progress=display.update)
     _write(given, loop, result)
     if as_json:
         verdict = is_below(given["below"], result.lower, result.upper)
         print_json(result.to_dict() | {"below": given["below"], "is_below": verdict, "contracts": verdict == "proved"})
     else:
-        show_result(result, loop, f"loop of {Path(network).name}")
-        show_verdict(result, given["below"], "the constant of the loop")
+        print_result(result, loop, f"loop of {Path(network).name}")
+        print_verdict(result, given["below"], "the constant of the loop")
     return 0 if result.upper < given["below"] else 1
 
 
@@ -124,7 +121,7 @@ def _without_weights(reason: str, limit: float, as_json: bool) -> int:
     return 1
 
 
-def _largest(loop: Network, region: Region, given: dict[str, Any], wishes: dict[str, Any], as_json: bool) -> int:
+def _largest(loop: Network, region: Region, given: dict[str, Any], asked: dict[str, Any], as_json: bool) -> int:
     if not isinstance(region, Box) or len(set(region.radius.tolist())) != 1 or not region.radius[0] > 0:
         raise InputError("--largest is for boxes: give --center and the largest --radius to ask about")
     out = console()
@@ -133,8 +130,10 @@ def _largest(loop: Network, region: Region, given: dict[str, Any], wishes: dict[
         if not as_json:
             out.print(f"radius {radius:<10.5g} constant <= {rounded_up(found.upper, 6)}")
 
-    limits: dict[str, Any] = {"most": float(region.radius[0]), "time_limit": given["time_limit"]}
-    answer = largest_box(loop, region.center, given["below"], on_try=tell, **limits, **wishes)
+    if given["work"] is not None:
+        raise InputError("--largest has a time limit for all its boxes together; leave --work out")
+    others = {name: value for name, value in asked.items() if name not in ("below", "work")}
+    answer = largest_box(loop, region.center, given["below"], most=float(region.radius[0]), on_try=tell, **others)
     if answer.result is not None:
         _write(given, loop, answer.result)
     if as_json:

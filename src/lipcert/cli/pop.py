@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from rich.markup import escape
 
 from lipcert.chart.numbers import counted
 from lipcert.cli.live import LiveLine
-from lipcert.cli.options import certificate_option, gathered, json_option, time_left
+from lipcert.cli.options import options, time_left
 from lipcert.cli.paths import INPUT, PROBLEM, PROGRAM, OutputFile
 from lipcert.cli.show import console, print_facts, print_json
 from lipcert.errors import InputError
@@ -38,79 +37,19 @@ from lipcert.polynomial.problem import PolynomialProblem
 from lipcert.solver.conic.conic import CONIC_SOLVERS
 from lipcert.solver.conic.sdpa_backend import write_conic
 
-_SPLITTING = [
-    click.option(
-        "--sparsity",
-        metavar="|".join(SPARSITIES),
-        help="How moment matrices are split. Default: term, which changes no bound unless --sparse-order is given.",
-    ),
-    click.option(
-        "--sparse-order", type=int, metavar="S", help="Steps of term sparsity. Default: until nothing changes."
-    ),
-    click.option("--cuts", type=int, default=0, metavar="R", help="Rounds of triangle inequalities. Default: none."),
-]
-_EFFORT = [
-    click.option(
-        "--order",
-        metavar="D|auto",
-        help="Order of the hierarchy, or degree for krivine; auto: higher ones until the gap is closed. Default: the "
-        "least, and higher ones where a gap is left and they are cheap.",
-    ),
-    click.option(
-        "--gap", type=float, default=GAP, show_default=True, metavar="G", help="Relative gap that counts as closed."
-    ),
-    click.option("--time-limit", type=float, default=inf, metavar="S", help="Seconds to spend at most."),
-    click.option("--solver", default="auto", show_default=True, metavar="|".join(CONIC_SOLVERS), help="Conic solver."),
-    click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Seed of the search for points."),
-    click.option("--no-point", is_flag=True, help="Look for no feasible point, prove a bound only."),
-]
-
-
-@dataclass(frozen=True)
-class Effort:
-    """Options of how much work to do, as typed."""
-
-    order: str | None
-    gap: float
-    time_limit: float
-    solver: str
-    seed: int
-    no_point: bool
-
-    def options(self) -> PolynomialOptions:
-        if self.seed < 0:
-            raise InputError(f"--seed {self.seed}: a seed is a number >= 0")
-        order: int | str | None = self.order
-        if self.order is not None and self.order != AUTO:
-            if not self.order.removeprefix("-").isdecimal():
-                raise InputError(f"--order {self.order}: give a whole number, or auto")
-            order = int(self.order)
-        return PolynomialOptions(
-            order=order,
-            gap=self.gap,
-            time_limit=self.time_limit,
-            solver=self.solver,
-            seed=self.seed,
-            search=not self.no_point,
-        )
-
-
-def effort_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of `Effort`; the command receives them as one argument `effort`."""
-    return gathered(command, "effort", Effort, _EFFORT)
-
-
-def splitting_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of `Splitting`; the command receives them as one argument `splitting`."""
-    return gathered(command, "splitting", Splitting, _SPLITTING)
-
 
 @click.command("pop", short_help="Bracket the optimum of the polynomial problem in FILE.")
 @click.argument("file", metavar="FILE", type=INPUT)
 @click.option(
     "--relaxation", default="dense", show_default=True, metavar="|".join(RELAXATIONS), help="Which hierarchy to use."
 )
-@splitting_options
+@click.option(
+    "--sparsity",
+    metavar="|".join(SPARSITIES),
+    help="How moment matrices are split. Default: term, which changes no bound unless --sparse-order is given.",
+)
+@click.option("--sparse-order", type=int, metavar="S", help="Steps of term sparsity. Default: until nothing changes.")
+@click.option("--cuts", type=int, default=0, metavar="R", help="Rounds of triangle inequalities. Default: none.")
 @click.option("--plan", "planning", is_flag=True, help="Show what this order and the next ones cost, solve nothing.")
 @click.option(
     "--to",
@@ -119,19 +58,23 @@ def splitting_options(command: Callable[..., Any]) -> Callable[..., Any]:
     metavar="FILE",
     help="Write, do not solve: the relaxation as .dat-s (SDPA) or the problem as .pop.",
 )
-@certificate_option
-@effort_options
-@json_option
-def pop_command(
-    file: str,
-    effort: Effort,
-    relaxation: str,
-    splitting: Splitting,
-    planning: bool,
-    target: str | None,
-    certificate: str | None,
-    as_json: bool,
-) -> int:
+@options("certificate")
+@click.option(
+    "--order",
+    metavar="D|auto",
+    help="Order of the hierarchy, or degree for krivine; auto: higher ones until the gap is closed. Default: the "
+    "least, and higher ones where a gap is left and they are cheap.",
+)
+@options(
+    *("gap", "time_limit", "solver", "seed"),
+    gap={"default": GAP, "help": "Relative gap that counts as closed."},
+    time_limit={"default": inf, "show_default": False},
+    solver={"metavar": "|".join(CONIC_SOLVERS), "help": "Conic solver."},
+    seed={"help": "Seed of the search for points."},
+)
+@click.option("--no-point", is_flag=True, help="Look for no feasible point, prove a bound only.")
+@options("as_json")
+def pop_command(file: str, target: str | None, certificate: str | None, as_json: bool, **given: Any) -> int:
     """Bracket the optimum of the polynomial problem in FILE (.pop, .json, .gms, .in).
 
     The bound is proved for the coefficients in the file, whatever the solver said. On its other side is the value of
@@ -152,23 +95,24 @@ def pop_command(
     lipcert pop chain.pop --plan
     lipcert pop disk.pop --certificate proof.npz
     """
-    options = effort.options()
-    options.check()
+    settings, planning = _settings(given), given["planning"]
+    settings.check()
     read = load_problem(file)
+    relaxation = settings.relaxation
     cliques = None if relaxation == "dense" else read.cliques
     bad = read.bad if relaxation == "nearly-sparse" else None
-    options = replace(options, relaxation=relaxation, cliques=cliques, bad=bad, splitting=splitting, start=read.start)
-    options = replace(options, time_limit=time_left(options.time_limit))
+    settings = replace(settings, cliques=cliques, bad=bad, start=read.start)
+    settings = replace(settings, time_limit=time_left(settings.time_limit))
     if planning:
-        shape = (relaxation, options.number, cliques, bad, splitting.sparsity, splitting.sparse_order)
-        planned = plan(read.problem, *shape)
+        by = settings.splitting
+        planned = plan(read.problem, relaxation, settings.number, cliques, bad, by.sparsity, by.sparse_order)
         print_json(planned.to_dict()) if as_json else console().print(planned.facts().text(), markup=False)
         return 0
     if target is not None:
-        _write(target, read.problem, options, Path(file).name)
+        _write(target, read.problem, settings, Path(file).name)
         return 0
     with _Line(read.problem.sense) as line:
-        result = solve_bracket(read.problem, replace(options, on_progress=line.update))
+        result = solve_bracket(read.problem, replace(settings, on_progress=line.update))
     result = replace(result, notes=(*result.notes, *read.notes))
     if as_json:
         print_json(result.to_dict())
@@ -177,6 +121,20 @@ def pop_command(
     if certificate is not None:
         _keep(result, certificate)  # after printing, so that a failure to write loses no bound
     return 0 if result.certified else 1
+
+
+def _settings(given: dict[str, Any]) -> PolynomialOptions:
+    """The settings of the options, as `minimize` has them in Python."""
+    if given["seed"] < 0:
+        raise InputError(f"--seed {given['seed']}: a seed is a number >= 0")
+    order = given["order"]
+    if order is not None and order != AUTO:
+        if not order.removeprefix("-").isdecimal():
+            raise InputError(f"--order {order}: give a whole number, or auto")
+        order = int(order)
+    splitting = Splitting(given["sparsity"], given["sparse_order"], given["cuts"])
+    same = {name: given[name] for name in ("relaxation", "gap", "time_limit", "solver", "seed")}
+    return PolynomialOptions(order=order, splitting=splitting, search=not given["no_point"], **same)
 
 
 class _Line(LiveLine):
@@ -205,16 +163,16 @@ def _keep(result: PolynomialResult, target: str) -> None:
         click.echo(f"lipcert: {target}: not written, {why}", err=True)
 
 
-def _write(target: str, problem: PolynomialProblem, options: PolynomialOptions, name: str) -> None:
+def _write(target: str, problem: PolynomialProblem, settings: PolynomialOptions, name: str) -> None:
     """Write the relaxation or the problem to a file; the ending says which."""
     if target.lower().endswith(PROBLEM.ending):
         write_bytes(target, show_problem(problem).encode())
         about = f"{counted(problem.n, 'variable')}, {counted(len(problem.polynomials) - 1, 'constraint')}"
         console().print(f"{escape(target)}: {about}")
         return
-    if options.order == AUTO:
+    if settings.order == AUTO:
         raise InputError("--to writes one relaxation: give --order as a number, or leave it out for the least")
-    _write_model(target, relaxation_of(problem, options), name)
+    _write_model(target, relaxation_of(problem, settings), name)
 
 
 def _write_model(target: str, model: MomentModel, name: str) -> None:

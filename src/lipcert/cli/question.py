@@ -1,4 +1,4 @@
-"""The question on the command line: where, about which output, and in which norms. All verbs share these options.
+"""The question as a user types it: where, about which output, and in which norms. All verbs share these options.
 
 A verb names the options that it takes (`question_options`). It may also name options that it refuses: these are not in
 its help, and a user who types one is told the reason.
@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 
-from lipcert.cli.paths import INPUT
+from lipcert.cli.options import Command, flag_of, options
 from lipcert.errors import InputError
 from lipcert.files.tables import read_table, read_vector
 from lipcert.problem.output import ALL, OutputChoice
@@ -26,74 +25,14 @@ from lipcert.readers.mat import read_center
 from lipcert.readers.vnnlib import read_property
 from lipcert.rounding import Array
 
-_CENTER = (
-    "Centre of the box or ball: a file (.npy, .csv, .txt, or .mat with x00), 'zero', one value for all inputs, or "
-    "one for each with commas between. Default: zero."
-)
-_RADIUS = (
-    "Half-width of the box, or radius of the ball, around the centre; for a box also one for each input, with commas "
-    "between or in a file (.npy, .csv, .txt)."
-)
-_INPUT_WEIGHTS = (
-    "Weights of input changes, .npy, .csv or .txt: one > 0 for every input, or for norm 2 a definite matrix."
-)
-_HALFSPACES = "Cut the box or ball: rows a_1 .. a_n, b of a'x <= b in a .csv, .txt or .npy, or A and b in an .npz."
-
-# For each field of a `Question`: the option as click declares it.
-_OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
-    "center": ("--center", {"type": INPUT, "metavar": "FILE|zero|VALUES", "help": _CENTER}),
-    "radius": ("--radius", {"type": INPUT, "metavar": "R|R,R,...|FILE", "help": _RADIUS}),
-    "clip": (
-        "--clip",
-        {"type": float, "nargs": 2, "metavar": "LO HI", "help": "Keep the box within [LO, HI], e.g. 0 1 for pixels."},
-    ),
-    "vnnlib": (
-        "--vnnlib",
-        {
-            "type": INPUT,
-            "metavar": "FILE",
-            "help": "The inputs of a VNN-LIB property (.vnnlib, .vnnlib.gz) as the region.",
-        },
-    ),
-    "everywhere": ("--global", {"is_flag": True, "help": "The whole input space instead of a box."}),
-    "ball": ("--ball", {"is_flag": True, "help": "A Euclidean ball of this radius instead of a box."}),
-    "halfspaces": ("--halfspaces", {"type": INPUT, "metavar": "FILE", "help": _HALFSPACES}),
-    "output": ("--output", {"metavar": "K|all", "help": "Bound score K, or the map of all scores."}),
-    "versus": ("--versus", {"type": int, "nargs": 2, "metavar": "I J", "help": "Bound score I minus score J."}),
-    "norm": (
-        "--norm",
-        {"default": "inf", "show_default": True, "metavar": "NORM", "help": "Norm of input changes: inf, 2, 1."},
-    ),
-    "output_norm": (
-        "--output-norm",
-        {"metavar": "NORM", "help": "With --output all: norm of output changes. Default: as --norm."},
-    ),
-    "input_weights": ("--input-weights", {"type": INPUT, "metavar": "FILE", "help": _INPUT_WEIGHTS}),
-    "output_weights": (
-        "--output-weights",
-        {
-            "type": INPUT,
-            "metavar": "FILE",
-            "help": "With --output all: weights of output changes, a vector or a matrix.",
-        },
-    ),
-    "inputs": (
-        "--inputs",
-        {"metavar": "LIST", "help": "Inputs that change, such as 0:3,7; the others move within the region only."},
-    ),
-}
-REGION = ("center", "radius", "clip", "vnnlib", "everywhere", "ball")
-OUTPUT = ("output", "versus", "norm", "output_norm")
-WEIGHTS = ("input_weights", "output_weights", "inputs")
-
 _BOXES = "--radius R (a box around --center) or --vnnlib FILE"
 _REGIONS = "--radius R (a box around --center), --vnnlib FILE or --global"
 ONLY_BOXES = dict.fromkeys(("everywhere", "ball"), f"only a box has cells; give {_BOXES}")
 
 
 @dataclass(frozen=True)
-class Question:
-    """A question about a network, as typed; fields whose option a verb does not have are as if nothing was typed."""
+class QuestionOptions:
+    """A question about a network, as typed; a field whose option a verb does not have is as if nothing was typed."""
 
     center: str | None = None
     radius: str | None = None
@@ -183,30 +122,25 @@ class Question:
         }
 
 
-def question_options(
-    *names: str, refused: Mapping[str, str] | None = None
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def question_options(*keywords: str, refused: Mapping[str, str] | None = None) -> Callable[[Command], Command]:
     """Add options to a verb, which receives them as one checked argument `question`.
 
-    `names` are fields of `Question`. `refused` are fields whose options are hidden, each with the reason that is given
-    to whoever types it.
+    `keywords` are fields of `QuestionOptions`. `refused` are fields whose options are hidden, each with the reason that
+    a user who types the option is told.
     """
     reasons = {} if refused is None else refused
 
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+    def add(command: Command) -> Command:
         @functools.wraps(command)
         def wrapped(**arguments: Any) -> Any:
             for name, reason in reasons.items():
                 if arguments.pop(name) not in (None, False):
-                    raise InputError(f"{_OPTIONS[name][0]}: {reason}")
-            question = Question(**{name: arguments.pop(name) for name in names})
+                    raise InputError(f"{flag_of(name)}: {reason}")
+            question = QuestionOptions(**{name: arguments.pop(name) for name in keywords})
             question.check(_BOXES if "everywhere" in reasons else _REGIONS)
             return command(question=question, **arguments)
 
-        for name in reversed([*names, *reasons]):
-            flag, settings = _OPTIONS[name]
-            wrapped = click.option(flag, name, **settings, hidden=name in reasons)(wrapped)
-        return wrapped
+        return options(*keywords, **{name: {"hidden": True} for name in reasons})(wrapped)  # type: ignore[return-value]
 
     return add
 
@@ -214,7 +148,7 @@ def question_options(
 def _cut(region: Region, A: Array, b: Array) -> Polytope:
     """The part of a box or ball with A x <= b."""
     assert not isinstance(region, Everywhere)  # refused by `check`
-    if isinstance(region, Polytope):  # of a property, which has half-spaces of its own
+    if isinstance(region, Polytope):  # a property has half-spaces of its own
         return Polytope(region.base, np.vstack([region.A, A]), np.concatenate([region.b, b]))
     return Polytope(region, A, b)
 

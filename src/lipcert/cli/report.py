@@ -7,10 +7,9 @@ from pathlib import Path
 
 import click
 
-from lipcert.cli.options import json_option
+from lipcert.cli.options import options, write_drawing
 from lipcert.cli.paths import INPUT, PAGE, PNG, SVG, OutputFile, also_writes
 from lipcert.cli.show import console, print_json
-from lipcert.cli.targets import write_drawing
 from lipcert.files import write_bytes
 from lipcert.report.curves import certified_curve, certified_radii
 from lipcert.report.heatmap import heat_map
@@ -30,7 +29,7 @@ _CHARTS = ("certified", "constants", "radii")
     help="Where to write the page. Default: DIR/report.html.",
 )
 @click.option("--plots", type=click.Choice(("png", "svg")), help="Also write the charts as files beside the page.")
-@json_option
+@options("as_json")
 def report_command(folder: str, target: str | None, plots: str | None, as_json: bool) -> None:
     """Write a self-contained HTML page about the job in DIR, a folder that `lipcert certify --out DIR` wrote."""
     place = Path(target) if target is not None else Path(folder) / "report.html"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lipcert.cli.live import StageDisplay
-from lipcert.cli.options import json_option
-from lipcert.cli.paths import FOLDER, INPUT
+from lipcert.cli.options import options
+from lipcert.cli.paths import INPUT
 from lipcert.cli.show import console, print_json
 from lipcert.errors import InputError
 
@@ -19,15 +19,12 @@ if TYPE_CHECKING:
 @click.command("reproduce")
 @click.argument("target", metavar="TARGET")
 @click.option("--quick", is_flag=True, help="Two networks, a few sparsities, 10 s for each entry: minutes, not days.")
-@click.option(
-    "--out",
-    type=FOLDER,
-    metavar="DIR",
-    help="Where to write; goes on with what is there. Default: reproduction[-quick].",
-)
+@options(folder={"help": "Where to write; goes on with what is there. Default: reproduction[-quick]."})
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes. Default: one for each core.")
-@click.option("--cluster", "scheduler", metavar="ADDRESS", help="A Dask scheduler instead; it keeps no memory limit.")
-@click.option("--time-limit", type=float, metavar="S", help="Seconds for each entry. Default: 300, quick 10.")
+@options(
+    scheduler={"help": "A Dask scheduler instead; it keeps no memory limit."},
+    time_limit={"default": None, "help": "Seconds for each entry. Default: 300, quick 10."},
+)
 @click.option("--memory-limit", type=float, metavar="GIB", help="Address space of each entry. Default: 4.")
 @click.option(
     "--weights",
@@ -37,23 +34,12 @@ if TYPE_CHECKING:
     help="A trained network, of one output for table2, of ten for table4 and matrix; may be given twice.",
 )
 @click.option("--images", type=INPUT, metavar="FILE", help="Images for table4 and matrix (.npy, .npz, idx, .csv).")
-@click.option("--labels", type=INPUT, metavar="FILE", help="Their classes.")
-@click.option("--scale", metavar="S", help="Pixels are IMAGES times S, e.g. 1/255; needed for whole numbers.")
-@json_option
-def reproduce_command(
-    target: str,
-    quick: bool,
-    out: str | None,
-    jobs: int | None,
-    scheduler: str | None,
-    time_limit: float | None,
-    memory_limit: float | None,
-    weights: tuple[str, ...],
-    images: str | None,
-    labels: str | None,
-    scale: str | None,
-    as_json: bool,
-) -> int:
+@options(
+    labels={"help": "Their classes."},
+    scale={"help": "Pixels are IMAGES times S, e.g. 1/255; needed for whole numbers."},
+)
+@options("as_json")
+def reproduce_command(target: str, quick: bool, folder: str | None, as_json: bool, **given: Any) -> int:
     """Compute TARGET of the paper again and put the published numbers beside.
 
     TARGET is table1, table2, table3, table4, figure-global-1, figure-local-1, figure-global-2, figure-local-2, matrix
@@ -77,20 +63,19 @@ def reproduce_command(
     from lipcert.paper.training import MISSING
 
     targets = check_target(target)
+    jobs, scheduler, limit, memory = (given[name] for name in ("jobs", "scheduler", "time_limit", "memory_limit"))
     if jobs is not None and scheduler is not None:
         raise InputError("--jobs and --cluster exclude each other; give one of them")
-    limit = time_limit if time_limit is not None else QUICK_SECONDS if quick else FULL_SECONDS
-    memory = MEMORY if memory_limit is None else memory_limit
-    options = RunOptions(quick, limit, memory, jobs or cores(), scheduler)
-    options.check()
-    files = read_files(weights, images, labels, scale)
+    limit = limit if limit is not None else QUICK_SECONDS if quick else FULL_SECONDS
+    settings = RunOptions(quick, limit, MEMORY if memory is None else memory, jobs or cores(), scheduler)
+    settings.check()
+    files = read_files(*(given[name] for name in ("weights", "images", "labels", "scale")))
     for name in targets:
         if (said := files.says(name)) is not None:
             click.echo(f"{name}: {said}", err=True)
     with StageDisplay() as display:
-        result = reproduce(
-            targets, out or ("reproduction-quick" if quick else "reproduction"), files, options, display.update
-        )
+        place = folder or ("reproduction-quick" if quick else "reproduction")
+        result = reproduce(targets, place, files, settings, display.update)
     if as_json:
         print_json(result.to_dict())
     else:

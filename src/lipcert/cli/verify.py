@@ -9,7 +9,7 @@ from typing import Any
 import click
 from rich.markup import escape
 
-from lipcert.cli.options import Reading, json_option, reading_options
+from lipcert.cli.options import ReadingOptions, options, reading_options
 from lipcert.cli.paths import INPUT
 from lipcert.cli.show import print_json, print_rows
 from lipcert.cli.verify_folder import GivenData, folder_options, verify_folder_command
@@ -39,7 +39,7 @@ from lipcert.proof.verify import verify
 @folder_options
 @click.option("--exact", is_flag=True, help="Check it a second time in ball arithmetic (python-flint).")
 @reading_options
-@json_option
+@options("as_json")
 @time_limited
 def verify_command(
     certificate: str,
@@ -47,7 +47,7 @@ def verify_command(
     problem: str | None,
     exact: bool,
     given: GivenData,
-    reading: Reading,
+    reading: ReadingOptions,
     as_json: bool,
 ) -> int:
     """Rebuild the proof in CERTIFICATE from NETWORK and print the bound that it proves.
@@ -90,7 +90,9 @@ def verify_command(
     return 0 if answer.proved else 1
 
 
-def _verified(kept: Envelope, network: str, reading: Reading, exact: bool) -> tuple[Verification, dict[str, Any]]:
+def _verified(
+    kept: Envelope, network: str, reading: ReadingOptions, exact: bool
+) -> tuple[Verification, dict[str, Any]]:
     net = reading.network(network)
     return verify(kept, net, exact=exact), {"network": {"sha256": net.sha256, "shape": list(net.shape)}}
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from lipcert.cli.live import StageDisplay
-from lipcert.cli.options import Reading, gathered
-from lipcert.cli.paths import INPUT
+from lipcert.cli.options import ReadingOptions, gathered
 from lipcert.cli.show import console, grid, print_json
 from lipcert.errors import InputError
 
@@ -20,18 +16,6 @@ if TYPE_CHECKING:
     from lipcert.robustness.verify import FolderVerification
 
 _SHOWN = 5  # failures that are printed
-_OPTIONS = [
-    click.option(
-        "--data", type=INPUT, metavar="DATA", help="For a FOLDER: the inputs, when they are not where they were."
-    ),
-    click.option("--labels", type=INPUT, metavar="FILE", help="For a FOLDER: the true classes, likewise."),
-    click.option("--label-column", metavar="C", help="For a FOLDER: the column of a .csv with the classes, likewise."),
-    click.option("--scale", metavar="S", help="For a FOLDER: inputs are DATA times S. Default: as in the job."),
-    click.option(
-        "--first", type=click.IntRange(min=1), metavar="N", help="For a FOLDER: the first N. Default: likewise."
-    ),
-    click.option("--workers", type=click.IntRange(min=1), default=1, metavar="N", help="For a FOLDER: processes."),
-]
 
 
 @dataclass(frozen=True)
@@ -70,12 +54,21 @@ class GivenData:
         return Origin(**changes).read() if kept is None else replace(kept, **changes).read()
 
 
-def folder_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of a `GivenData`; the command receives them as one argument `given`."""
-    return gathered(command, "given", GivenData, _OPTIONS)
+folder_options = gathered(  # the verb receives them as one argument `given`
+    GivenData,
+    "given",
+    data={"help": "For a FOLDER: the inputs, when they are not where they were."},
+    labels={"help": "For a FOLDER: the true classes, likewise."},
+    label_column={"help": "For a FOLDER: the column of a .csv with the classes, likewise."},
+    scale={"help": "For a FOLDER: inputs are DATA times S. Default: as in the job."},
+    first={"help": "For a FOLDER: the first N. Default: likewise."},
+    workers={"help": "For a FOLDER: processes."},
+)
 
 
-def verify_folder_command(folder: str, network: str | None, given: GivenData, reading: Reading, as_json: bool) -> int:
+def verify_folder_command(
+    folder: str, network: str | None, given: GivenData, reading: ReadingOptions, as_json: bool
+) -> int:
     """Verify a folder and print the answer; exit code 0 if every claim is proved, 1 if one is not."""
     from lipcert.robustness.stored import read_sources
     from lipcert.robustness.verify import verify_folder

@@ -45,17 +45,12 @@ class LargestBox(Shown):
         }
 
     def facts(self) -> Facts:
-        """What a person wants to read first."""
-        rows = [
-            (
-                "radius",
-                f"{rounded_down(self.radius, 6)}   proved" if self.result is not None else "none   nothing was proved",
-            )
-        ]
+        """The short table that a person reads first."""
+        proved = self.result is not None
+        rows = [("radius", f"{rounded_down(self.radius, 6)}   proved" if proved else "none   nothing was proved")]
         if self.result is not None:
-            rows.append(
-                ("constant", f"{rounded_up(self.result.upper, 6)}   at most, on that box ({self.result.method})")
-            )
+            upper = rounded_up(self.result.upper, 6)
+            rows.append(("constant", f"{upper}   at most, on that box ({self.result.method})"))
         if math.isfinite(self.beyond):
             end = "a witness says no" if self.refuted else "nothing was proved in the time"
             rows.append(("beyond", f"{self.beyond:.6g}   {end}"))
@@ -71,7 +66,7 @@ def largest_box(
     accuracy: float = 0.01,
     time_limit: float = 60.0,
     on_try: Callable[[float, Result], None] | None = None,
-    **wishes: Any,
+    **options: Any,
 ) -> LargestBox:
     """The largest radius, up to a factor 1 + accuracy, of a box around `center` with a constant proved below a limit.
 
@@ -82,7 +77,7 @@ def largest_box(
         accuracy: relative, of the radius.
         time_limit: seconds in all.
         on_try: called with every radius tried and its result.
-        wishes: what else `bound` takes: output, norm, input_weights, method, ...
+        options: what else `bound` takes: output, norm, input_weights, method, ...
 
     Constants grow with the box, so bisection finds the end of those that can be proved.
     """
@@ -93,7 +88,7 @@ def largest_box(
     good, bad, refuted, best = 0.0, math.inf, False, None
     radius = float(most)
     for _ in range(_STEPS):
-        found = bound(net, Box(center, radius), time_limit=_share(budget), below=below, **wishes)
+        found = bound(net, Box(center, radius), time_limit=_share(budget), below=below, **options)
         if on_try is not None:
             on_try(radius, found)
         if found.upper < below:
@@ -108,5 +103,5 @@ def largest_box(
 
 
 def _share(budget: Budget) -> float:
-    """Of the time left for one radius: the easy ones take less."""
+    """Seconds for one radius, a share of the time that is left: easy radii take less."""
     return max(0.25 * budget.left(), 0.05)

@@ -61,7 +61,7 @@ def contraction(
     C: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     norm: str = "2",
-    **wishes: Any,
+    **options: Any,
 ) -> Result:
     """Bracket the contraction constant of x+ = A x + B net(C x) on a region: below one, the loop contracts there.
 
@@ -70,13 +70,13 @@ def contraction(
         region: of states.
         weights: of the norm, of both ends: a positive definite matrix (norm 2) or a vector; `loop_weights` finds one.
         norm: "2", "inf" or "1".
-        wishes: what else `bound` takes: method, time_limit, gap, ...
+        options: what else `bound` takes: method, time_limit, gap, ...
     """
-    own = [name for name in ("output", "output_norm", "input_weights", "output_weights") if name in wishes]
+    own = [name for name in ("output", "output_norm", "input_weights", "output_weights") if name in options]
     if own:
         raise InputError(f"{own[0]}: the whole loop is bounded, from one norm to itself; give norm and weights instead")
     loop = closed_loop(net, A, B, C)
-    return bound(loop, region, output="all", norm=norm, input_weights=weights, output_weights=weights, **wishes)
+    return bound(loop, region, output="all", norm=norm, input_weights=weights, output_weights=weights, **options)
 
 
 class NotContractingError(InputError):

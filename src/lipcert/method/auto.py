@@ -16,7 +16,6 @@ from lipcert.method.engines import engines_for, searches
 from lipcert.method.lower import WitnessTurns
 from lipcert.method.portfolio import stages, take_turns
 from lipcert.method.tight import Tight
-from lipcert.method.workers import workers_of
 from lipcert.problem.problem import Problem
 from lipcert.steps import DENSE, RATES
 
@@ -42,7 +41,7 @@ class Auto(Method):
         eliminate_many(problem, bracket, budget.share(PRELUDE_SHARE))
         if bracket.closed():
             return
-        with workers_of(bracket) as executor:
+        with bracket.executor() as executor:
             engines = engines_for(problem, bracket, budget, executor)
             witnesses = WitnessTurns(problem, bracket, budget)
             for number, stage in enumerate(stages(budget)):
@@ -51,7 +50,7 @@ class Auto(Method):
                 else:
                     witnesses.before(stage)
                 take_turns(engines, bracket, stage, witnesses)
-                witnesses.last(stage, patient=bracket.wishes.lower)
+                witnesses.last(stage, patient=bracket.settings.lower)
         for engine in engines:
             engine.conclude()
         if not bracket.closed() and (budget.over() or any(not engine.ended for engine in engines)):
@@ -87,7 +86,7 @@ class Exact(Method):
         eliminate_many(problem, bracket, budget.share(PRELUDE_SHARE))
         if bracket.closed():
             return
-        with workers_of(bracket) as executor:
+        with bracket.executor() as executor:
             engines = searches(problem, bracket, budget, executor)
             witnesses = WitnessTurns(problem, bracket, budget)
             take_turns(engines, bracket, budget, witnesses)

@@ -1,12 +1,10 @@
-"""What a method is: it improves a bracket on a problem within a budget."""
+"""Method: one way to improve a bracket on a problem within a budget."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lipcert.errors import MethodError
-from lipcert.method.result import CLOSED
 from lipcert.solver import CONIC_SOLVERS, SOLVERS
 
 if TYPE_CHECKING:
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
     from lipcert.problem.problem import Problem
 
 # Shares of the budget.
-PRELUDE_SHARE = 0.6  # for each cheap method that comes first: on very large networks bounds can take any time
+PRELUDE_SHARE = 0.6  # for each cheap method that runs first, because on very large networks it can take long
 SEARCH_BESIDE_A_SOLVER = 0.2  # for a witness before a relaxation; more gained nothing on SDP-NN and ERAN 3_50
 SEARCH_BEFORE_TURNS = 0.02  # for the first witness of a method that searches again between its turns
 
@@ -28,12 +26,12 @@ class Method:
     # Cheap methods first, so that there is an answer whatever happens.
     prelude: tuple[str, ...] = ("interval", "linear", "mixed")
     greedy: bool = False  # whether the greedy pass of slopes follows "interval", before anything that takes longer
-    search: float = SEARCH_BESIDE_A_SOLVER  # of the budget, for a witness before `run`
+    search: float = SEARCH_BESIDE_A_SOLVER  # share of the budget for a witness, before `run`
     cheap: bool = False  # a witness is looked for afterwards, for a second, or as long as the bound took
     closes: bool = False  # whether it works until the gap is closed: with a gap left it has not finished
     staged: bool = False  # whether its work comes in stages (`portfolio.stages`), the search before it among them
     needs_witness: bool = False  # also where the caller does not want one in the answer
-    solvers: tuple[str, ...] = SOLVERS  # that a caller may ask for
+    solvers: tuple[str, ...] = SOLVERS  # the ones that a caller may ask for
     for_many: bool = True  # whether `certify` offers it for the constants of all pairs of classes
 
     def applies(self, problem: Problem) -> str | None:  # noqa: ARG002 - every problem, unless a method says otherwise
@@ -58,22 +56,3 @@ class Method:
             )
         if name not in self.solvers:
             raise MethodError(f"unknown solver {name!r} here; use one of {', '.join(self.solvers)}")
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """What the caller asks for besides the problem and the budget.
-
-    `gap` is the relative gap at which a bracket is good enough, `lower` whether a witness is wanted in the answer,
-    `below` a limit: whether the constant is below it is then all that is asked. `floor` is a constant that is reached
-    elsewhere: an upper bound that is not above it is good enough.
-    """
-
-    solver: str = "auto"
-    seed: int = 0
-    lower: bool = True
-    gap: float = CLOSED
-    below: float | None = None
-    floor: float = 0.0
-    workers: int = 1
-    scheduler: str | None = None  # of a Dask cluster, in place of processes

@@ -1,48 +1,33 @@
-"""bound(): the door. It checks what it is given, and hands a problem, a bracket and a budget to a method."""
+"""bound(): the public function. It checks its arguments and hands a question, settings and a budget to the methods."""
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from lipcert.budget import Budget
-from lipcert.budget.memory import Memory, as_size, check_share, unwatched
-from lipcert.budget.threads import one_thread
-from lipcert.errors import InputError, MethodError
+from lipcert.errors import InputError, shown
+from lipcert.jobs import cluster
 from lipcert.method import table
-from lipcert.method.base import PRELUDE_SHARE, Method, Wishes
-from lipcert.method.bracket import Bracket
-from lipcert.method.cheap import last_resort
-from lipcert.method.halfspaces import NO_ROOM, prepared
-from lipcert.method.lower import look, look_at_middle, seconds_beside_arithmetic
-from lipcert.method.portfolio import stages
-from lipcert.method.result import CLOSED, Described, Result
-from lipcert.method.slopes import first_pass
-from lipcert.method.workers import check_cluster
-from lipcert.problem.frame import Frame
+from lipcert.method.regions import Turns
+from lipcert.method.result import Result, UnionResult
+from lipcert.method.run import answer
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import Output, OutputChoice
-from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball, Box, Polytope, Region, ball_of
+from lipcert.problem.question import Question
+from lipcert.problem.region import Region
+from lipcert.proof.union import MOST_PARTS
 from lipcert.readers.given import TorchModule, network_of
-from lipcert.search.progress import Progress, Status
-from lipcert.steps import Expired
-from lipcert.witness.witness import Witness, evaluate_framed
-
-SIDES_SHARE = 0.1  # share of the budget for the box around a region with half-spaces
+from lipcert.search.progress import Progress
+from lipcert.search.settings import Settings
 
 
 def bound(
     net: Network | str | os.PathLike[str] | TorchModule,
-    region: Region,
+    region: Region | Sequence[Region],
     *,
     output: OutputChoice | Output = None,
     norm: str | Norm = "inf",
@@ -74,7 +59,8 @@ def bound(
             module, which are read by the first two with their defaults. A module that starts with a convolution takes
             the shape of its input from the region's center, an image (channels, height, width).
         region: `Box(center, radius)`, `Ball(center, radius)`, `Polytope(box or ball, A, b)` (those of its points with
-            A x <= b) or `Everywhere()`.
+            A x <= b) or `Everywhere()`. For a list or tuple of them (at most 1,000) the answer is a `UnionResult` about
+            the largest of their constants; two points are compared only where one of the regions holds both.
         output: a label, a pair (i, j) for score_i - score_j, or a weight vector; may be left out for a single output.
             "all" for the whole map.
         norm: the norm of input changes, p: "inf", "2" or "1".
@@ -109,12 +95,17 @@ def bound(
     Guarantees: `upper` is proved with outward rounding for the given float64 weights; `lower` is a proved lower bound
     of the gradient norm at `witness`, a point of the region.
     """
-    call = Call.of(
-        net,
-        region.shape if isinstance(region, Box | Ball | Polytope) else None,
+    several = isinstance(region, list | tuple)
+    regions = cast(Sequence[Region], region if several else [region])
+    if not 1 <= len(regions) <= MOST_PARTS:
+        raise InputError(f"{len(regions)} regions; give 1 to {MOST_PARTS:,}")
+    table.named(method, literal).check_solver(solver)
+    settings = Settings(
         method=method,
         literal=literal,
         solver=solver,
+        time_limit=time_limit,
+        work=work,
         seed=seed,
         lower=lower,
         gap=gap,
@@ -122,205 +113,37 @@ def bound(
         workers=workers,
         scheduler=scheduler,
         memory=memory,
-        question=(output, norm, output_norm),
-        weights=(input_weights, output_weights, inputs),
-        limits=(time_limit, work),
     )
-    return call.on(region, call.budget(time_limit, work), on_progress)
+    network = network_of(net, getattr(regions[0], "shape", None))
+    if settings.scheduler is not None:
+        with cluster(settings.scheduler):  # an address that does not answer is refused before any work
+            pass
+    budget = settings.budget(settings.own_memory())
+    weights = (input_weights, output_weights, inputs)
+    question = Question.of_constant(network, regions, output, (norm, output_norm), weights)
+    if several:
+        return Turns(question, settings, budget, on_progress).run()
+    return answer(question, settings, budget, on_progress)
 
 
-@dataclass(frozen=True, eq=False)
-class Call:
-    """What `bound` was asked, but for the region: every number in it is checked."""
+def bound_union(
+    net: Network | str | os.PathLike[str] | TorchModule, regions: Iterable[Region], **options: Any
+) -> UnionResult:
+    """Bracket the largest Lipschitz constant of several regions: `bound` with a list of regions, by its older name.
 
-    network: Network
-    method: Method
-    wishes: Wishes
-    question: tuple[OutputChoice | Output, str | Norm, str | None]
-    weights: tuple[ArrayLike | None, ArrayLike | None, Sequence[int] | None]
-    memory: int | float | str | None
+    Args:
+        net: as for `bound`.
+        regions: at most 1,000 of them, each as for `bound`.
+        options: all other arguments of `bound`. Times and work are those of all regions together; progress has the
+            bracket of the region that is worked on.
 
-    @classmethod
-    def of(
-        cls,
-        net: Network | str | os.PathLike[str] | TorchModule,
-        shape: tuple[int, ...] | None,
-        *,
-        method: str,
-        literal: bool,
-        solver: str,
-        memory: int | float | str | None,
-        question: tuple[OutputChoice | Output, str | Norm, str | None],
-        weights: tuple[ArrayLike | None, ArrayLike | None, Sequence[int] | None],
-        limits: tuple[float, float | None],
-        **numbers: Any,
-    ) -> Call:
-        """Checked as far as a region is not needed; `numbers` are those of `Wishes`."""
-        chosen = table.named(method, literal)
-        chosen.check_solver(solver)
-        as_size(memory)
-        _check_numbers(*limits, numbers["seed"], numbers["gap"], numbers["workers"])
-        below = numbers["below"]
-        if below is not None and not (isinstance(below, int | float) and 0 < below < math.inf):
-            raise InputError.about("below", f"must be a positive number, not {below!r}")
-        network = network_of(net, shape)
-        if limits[1] is not None:  # the same whatever the machine
-            numbers |= {"workers": 1, "scheduler": None}
-        check_cluster(numbers["scheduler"])
-        numbers["gap"] = max(float(numbers["gap"]), CLOSED)
-        return cls(network, chosen, Wishes(solver, **numbers), question, weights, memory)
-
-    def budget(self, time_limit: float, work: float | None) -> Budget:
-        """With the share of the memory that this process may have."""
-        own = Memory(_share_of(as_size(self.memory), self.wishes))
-        return Budget.of_seconds(time_limit, own) if work is None else Budget.of_work(work, own)
-
-    def on(
-        self,
-        region: Region,
-        budget: Budget,
-        on_progress: Callable[[Progress], None] | None = None,
-        floor: float = 0.0,
-        method: Method | None = None,
-    ) -> Result:
-        """The answer on a region; `floor` as in `Wishes`, `method` in place of the one asked for."""
-        chosen, network = method or self.method, self.network
-        output, norm, output_norm = self.question
-        question = Problem.of(network, region, output, norm, output_norm)
-        frame = Frame.of(network, question.norm, *self.weights)
-        problem = question if frame is None else frame.problem(network, region, question.norm, question.c)
-        refused = chosen.applies(problem)
-        if refused is not None:
-            raise MethodError(refused)
-        bracket = Bracket(replace(self.wishes, floor=floor), on_progress)
-        bracket.notes += network.notes
-        if isinstance(region, Polytope):
-            region = _ready(region, bracket, budget)
-            question = Problem(network, region, question.norm, question.output)
-            problem = question if frame is None else frame.problem(network, region, question.norm, question.c)
-        if frame is not None and ball_of(region) is not None:
-            bracket.note("weights: the bound holds on the box around the ball")
-        elif frame is not None and isinstance(region, Polytope) and frame.scale.ndim == 2:
-            bracket.note("weights: the bound holds on the box around the region")
-        unseen = unwatched(self.memory)
-        if unseen is not None:
-            bracket.note(unseen)
-        found = run(chosen, problem, bracket, budget)
-        return found if frame is None else framed(found, frame, question)
-
-
-def _share_of(limit: float, wishes: Wishes) -> float:
-    """All of it, or equal parts for this process and the workers beside it."""
-    if wishes.workers <= 1 or wishes.scheduler is not None:
-        return limit
-    each = limit / (wishes.workers + 1)
-    check_share(each, limit, wishes.workers)
-    return each
-
-
-def _ready(region: Polytope, bracket: Bracket, budget: Budget) -> Polytope:
-    """With an inner point and a small box; how repeatable work is done matters here too."""
-    with one_thread() if budget.repeatable else nullcontext():
-        found = prepared(region, budget.share(SIDES_SHARE))
-    if found.inside is None:
-        bracket.note(NO_ROOM)
+    Guarantees: those of `bound`, for every region; `upper` is the largest upper bound, `lower` the largest lower one.
+    """
+    unknown = sorted(options.keys() - (bound.__kwdefaults__ or {}).keys())
+    if unknown:
+        raise InputError(f"bound_union has no option {unknown[0]!r}; it has those of bound")
+    if not isinstance(regions, Iterable):
+        raise InputError(f"regions={shown(regions)}: give a list of regions; bound is for one of them")
+    found = bound(net, tuple(regions), **options)
+    assert isinstance(found, UnionResult)
     return found
-
-
-def framed(found: Result, frame: Frame, question: Problem) -> Result:
-    """The answer to a question in weighted norms from that to the frame's ordinary one."""
-    best = found.best
-    if best is not None:
-        point = question.region.project(frame.point(best.point))
-        value = evaluate_framed(frame, question, point)
-        best = Witness(point, value, best.method) if question.region.contains(point) else None
-    return replace(
-        found,
-        certificate=found.certificate.framed(frame, question),
-        best=best,
-        region=question.region,
-        output=question.output,
-        network=Described(question.network),
-        frame=frame,
-    )
-
-
-# Seconds, and share of a call's time, after its limit for the proof that is under way then: later it is cut. The limit
-# is kept to a tenth and a second, which leaves the rest of these for starting the program and printing.
-_GRACE, _GRACE_SHARE = 0.25, 0.06
-
-
-def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> Result:
-    """The prelude of a method, a witness, and the method; an interrupt ends it with what is proved by then."""
-    try:
-        # An overflow is an infinite bound or a bad hint, not a message. Several threads add in another order than one.
-        with np.errstate(all="ignore"), one_thread() if budget.repeatable else nullcontext():
-            try:
-                with budget.enforced(_GRACE + _GRACE_SHARE * max(budget.left(), 0.0)):
-                    _stages(method, problem, bracket, budget)
-            except Expired:
-                bracket.out_of_budget(budget)
-            if math.isinf(bracket.upper):  # no time, no memory, or an overflow
-                last_resort(problem, bracket)
-            bracket.end(method.closes, budget)
-    except KeyboardInterrupt:
-        bracket.status = Status.INTERRUPTED
-        if bracket.certificate is None:
-            raise
-    return bracket.result(problem, budget)
-
-
-def _stages(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> None:
-    """What comes before a method, the method, and what comes after it."""
-    if bracket.wishes.lower or method.needs_witness:
-        look_at_middle(problem, bracket, budget)
-    for name in method.prelude:
-        first, share = table.named(name), budget.share(PRELUDE_SHARE)
-        if first.applies(problem) is None and (bracket.certificate is None or not share.over()):
-            _within_limits(first, problem, bracket, share)
-        if name == "interval" and method.greedy and not bracket.closed():
-            _begin(problem, bracket, budget)
-    if (bracket.wishes.lower or method.needs_witness) and not method.cheap:
-        begun = next(stages(budget)) if method.staged else budget
-        look(problem, bracket, budget, method.search * max(begun.left(), 0.0))
-    _within_limits(method, problem, bracket, budget, _GRACE + _GRACE_SHARE * max(budget.left(), 0.0))
-    if bracket.wishes.lower and method.cheap:
-        look(problem, bracket, budget, seconds_beside_arithmetic(budget))
-
-
-def _within_limits(method: Method, problem: Problem, bracket: Bracket, budget: Budget, grace: float = 0.0) -> None:
-    """Run it; where its time is over or the system has no more memory, what is proved by then stands."""
-    try:
-        with budget.enforced(grace):
-            method.run(problem, bracket, budget)
-    except Expired:
-        bracket.out_of_budget(budget)
-    except MemoryError:
-        bracket.out_of_memory(method.name, budget)
-
-
-def _begin(problem: Problem, bracket: Bracket, budget: Budget) -> None:
-    """The greedy pass of slopes; where it has no time or memory, what follows is none the worse."""
-    before = bracket.status
-    try:
-        with budget.share(PRELUDE_SHARE).enforced():
-            first_pass(problem, bracket, budget)
-    except Expired:
-        pass
-    except MemoryError:
-        bracket.out_of_memory("slopes", budget)
-    if before is Status.DONE:
-        bracket.go_on()
-
-
-def _check_numbers(time_limit: float, work: float | None, seed: int, gap: float, workers: int) -> None:
-    if not (isinstance(time_limit, int | float) and math.isfinite(time_limit) and time_limit > 0):
-        raise InputError.about("time_limit", f"must be a positive number of seconds, not {time_limit!r}")
-    if work is not None and not (isinstance(work, int | float) and math.isfinite(work) and work > 0):
-        raise InputError.about("work", f"must be a positive number of nominal seconds, not {work!r}")
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise InputError.about("seed", f"must be a whole number >= 0, not {seed!r}")
-    if not (isinstance(gap, int | float) and 0 <= gap < math.inf):
-        raise InputError.about("gap", f"must be a number >= 0, such as 0.01, not {gap!r}")
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise InputError.about("workers", f"must be a whole number >= 1, not {workers!r}")

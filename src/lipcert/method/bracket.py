@@ -1,18 +1,21 @@
-"""Bracket: the only thing in a call that changes."""
+"""Bracket: the state of a call of `bound`; everything else in the call is a constant value."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import Protocol
 
 from lipcert.budget import Budget
 from lipcert.budget.memory import NUMBER, in_words
-from lipcert.method.base import Wishes
+from lipcert.errors import InputError
+from lipcert.jobs import cluster, local, processes
 from lipcert.method.result import Described, Result
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.search.progress import NOTHING, Progress, Status
+from lipcert.search.settings import Settings
 from lipcert.solver import Progress as Iteration
 from lipcert.witness import Witness
 
@@ -20,7 +23,7 @@ from lipcert.witness import Witness
 class BracketView(Protocol):
     """What a solver's run needs of a bracket: of that of the whole question, or of one of its cases."""
 
-    wishes: Wishes
+    settings: Settings
 
     def improve(self, found: Certificate | Witness) -> None:
         """Keep the better one."""
@@ -44,24 +47,26 @@ def ended_by_memory(what: str, budget: Budget) -> str:
 
 
 class Bracket:
-    """lower <= L <= upper as far as it is known: the best proof, the best witness, and what there is to say.
+    """lower <= L <= upper as far as it is known: the best proof, the best witness, the status, and notes.
 
-    Every method writes to it and nothing is taken back. `on_progress` hears of every change.
+    Every method writes to it and nothing is taken back. `on_progress` is called with every change. `floor` is a
+    constant that was attained elsewhere, in another region say: an upper bound that is not above it is good enough.
     """
 
     def __init__(
         self,
-        wishes: Wishes = Wishes(),  # noqa: B008 - frozen
+        settings: Settings = Settings(),  # noqa: B008 - frozen
         on_progress: Callable[[Progress], None] | None = None,
+        floor: float = 0.0,
     ) -> None:
-        self.wishes, self.on_progress = wishes, on_progress
+        self.settings, self.on_progress, self.floor = settings, on_progress, floor
         self.certificate: Certificate | None = None
         self.witness: Witness | None = None
         self.status = Status.DONE
         self.notes: list[str] = []
         self.stage = "product"
         self.iteration: Iteration | None = None
-        self.promised = math.inf  # what a proof in the making proves already
+        self.promised = math.inf  # a bound that is proved already by a proof that is not finished
         self.clock = Budget.unlimited()
 
     @property
@@ -84,27 +89,28 @@ class Bracket:
         self.report()
 
     def closed(self) -> bool:
-        """Whether the gap is as small as was wished for, or the limit decided."""
-        if self.wishes.below is not None and (self.upper < self.wishes.below or self.lower >= self.wishes.below):
+        """Whether the gap is as small as the settings ask for, or the bracket decides about their limit `below`."""
+        below = self.settings.below
+        if below is not None and (self.upper < below or self.lower >= below):
             return True
         if self.certificate is None:
             return False
-        if self.upper <= max(self.wishes.floor, NOTHING):
+        if self.upper <= max(self.floor, NOTHING):
             return True
-        return self.witness is not None and self.upper <= self.witness.value * (1 + self.wishes.gap)
+        return self.witness is not None and self.upper <= self.witness.value * (1 + self.settings.gap)
 
     def enter(self, stage: str) -> None:
-        """Say what happens next."""
+        """Begin a stage of the work."""
         self.stage, self.iteration = stage, None
         self.report()
 
     def iterate(self, iteration: Iteration) -> None:
-        """Say where a solver is."""
+        """Keep the last iteration of a solver for the callback."""
         self.iteration = iteration
         self.report()
 
     def out_of_budget(self, budget: Budget) -> None:
-        """Remember that more work would have been done."""
+        """Set the status: the budget ended work that could have gone on."""
         if self.status is not Status.DONE:
             return
         if budget.memory.full():
@@ -113,7 +119,7 @@ class Bracket:
             self.status = Status.WORK_LIMIT if budget.repeatable else Status.TIME_LIMIT
 
     def out_of_memory(self, what: str, budget: Budget, noted: bool = False) -> None:
-        """Remember that more would have been done with more memory."""
+        """Set the status: the memory limit ended work that could have gone on."""
         budget.memory.hit = True
         if self.status in (Status.DONE, Status.TIME_LIMIT, Status.WORK_LIMIT):
             self.status = Status.MEMORY_LIMIT
@@ -121,14 +127,17 @@ class Bracket:
             self.note(ended_by_memory(what, budget))
 
     def no_room(self, what: str, numbers: float, budget: Budget) -> None:
-        """Say what was not begun because it would not fit."""
+        """Note what was not begun, because it needs more memory than there is."""
         needed, limit = in_words(NUMBER * numbers), in_words(budget.memory.limit)
         self.out_of_memory(what, budget, noted=True)
         self.note(f"{what} left out: it needs about {needed} beside what is there, and the memory limit is {limit}")
 
     def end(self, closes: bool, budget: Budget) -> None:
-        """A closed bracket is finished, whatever ran out on the way. A method that was to close the gap has not
-        finished while there is one; without a witness nobody knows."""
+        """Settle the status at the end of a method.
+
+        A closed bracket is finished, even if the budget ran out on the way. A method that works until the gap is
+        closed (`closes`) has not finished while there is a gap; without a witness the gap is unknown.
+        """
         if self.closed():
             self.go_on()
         elif budget.memory.hit and self.status is Status.DONE:
@@ -139,16 +148,29 @@ class Bracket:
             self.status = Status.OPEN
 
     def go_on(self) -> None:
-        """A share of the budget was over, not the budget, or nothing is left to do."""
+        """Undo a limit as the status: only a share of the budget was over, or nothing is left to do."""
         if self.status in (Status.TIME_LIMIT, Status.WORK_LIMIT, Status.MEMORY_LIMIT):
             self.status = Status.DONE
 
     def note(self, text: str) -> None:
-        """Something that the user should know, once; the later of two about the same matter, up to a colon."""
+        """Note something that the user should know. Of two notes with the same words before a colon the later stays."""
         matter, colon, _ = text.partition(": ")
         self.notes = [known for known in self.notes if not (colon and known.startswith(matter + colon))]
         if text not in self.notes:
             self.notes.append(text)
+
+    def executor(self) -> Executor:
+        """Who works on the pieces of a search: this process, processes beside it, or a Dask cluster.
+
+        Where the cluster is gone by now, this process works alone: what is proved is kept.
+        """
+        if self.settings.scheduler is not None:
+            try:
+                return cluster(self.settings.scheduler)
+            except InputError as error:
+                self.note(f"{error}; this process worked alone")
+                return local()
+        return local() if self.settings.workers == 1 else processes(self.settings.workers)
 
     def report(self) -> None:
         """Tell the callback."""
@@ -158,11 +180,11 @@ class Bracket:
             self.on_progress(Progress(self.clock.spent().wall, lower, upper, self.stage, self.iteration))
 
     def result(self, problem: Problem, budget: Budget) -> Result:
-        """What `bound` returns; something must have been proved."""
+        """The result that `bound` returns; something must have been proved."""
         assert self.certificate is not None
         return Result(
             certificate=self.certificate,
-            best=self.witness if self.wishes.lower else None,
+            best=self.witness if self.settings.lower else None,
             status=self.status,
             seconds=self.clock.spent().wall,
             region=problem.region,

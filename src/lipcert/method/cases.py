@@ -17,7 +17,6 @@ from lipcert.budget.threads import threads_for
 from lipcert.method.bracket import Bracket, ended_by_memory
 from lipcert.method.lower import MomentRounding
 from lipcert.method.planning import LARGEST_ORDER, Step, whole_step
-from lipcert.method.result import CLOSED
 from lipcert.method.solving import BUILD_CALLS, Task, least_numbers, proof_fits
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate, Multipliers
@@ -27,6 +26,7 @@ from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.reduction import gains_of
 from lipcert.relaxation.specification import build
 from lipcert.rounding import Array
+from lipcert.search.progress import CLOSED
 from lipcert.solver import Progress, Status
 from lipcert.steps import SCALAR
 from lipcert.witness import Witness
@@ -125,7 +125,7 @@ class _CaseRun:
         return status if steps[-1].whole or status is not Status.OPTIMAL else Status.TIME_LIMIT
 
     def _case(self, at: tuple[int, int]) -> Problem:
-        """The problem of a case; what pays for parts of the network is the same for all outputs."""
+        """The problem of a case; the gains of the network are the same for all outputs."""
         case = case_of(self.problem, *at)
         if gains_of.known(self.problem) and case.coordinate is None:
             gains_of.keep(case, gains_of(self.problem))
@@ -149,7 +149,7 @@ class _CaseRun:
             return self.method.solve(task, _CaseBracket(self, at), budget, look)
 
     def keep(self, at: tuple[int, int], certificate: Certificate) -> None:
-        """A better bound of one case is one of the largest of all."""
+        """Keep a better bound of a case, and prove the largest of all cases with it."""
         if not certificate.upper < self.bounds[at]:
             return
         assert isinstance(certificate.proof, Multipliers)
@@ -160,7 +160,7 @@ class _CaseRun:
 
 
 class MomentsOfCase:
-    """Looks at the moment matrix of one case."""
+    """Rounds the moment matrix of one case to a witness of the whole problem."""
 
     def __init__(self, look: MomentRounding, case: Problem) -> None:
         self.look, self.case = look, case
@@ -173,7 +173,7 @@ class _CaseBracket:
     """The bracket of one case, as its solver sees it: what it proves goes into the proof of the largest."""
 
     def __init__(self, run: _CaseRun, at: tuple[int, int]) -> None:
-        self.run, self.at, self.wishes = run, at, run.bracket.wishes
+        self.run, self.at, self.settings = run, at, run.bracket.settings
 
     def improve(self, found: Certificate | Witness) -> None:
         """A bound of the case, or a witness of the largest."""

@@ -192,7 +192,7 @@ class Elimination(Method):
             return
         with budget.measured(found.operations, SPARSE):
             bracket.improve(prove_elimination(problem))
-        if bracket.wishes.lower and not bracket.closed() and PatternProgram.applies(problem.network):
+        if bracket.settings.lower and not bracket.closed() and PatternProgram.applies(problem.network):
             _realise(problem, bracket, budget)
 
 

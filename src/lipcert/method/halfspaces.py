@@ -1,7 +1,7 @@
 """A region with half-spaces made ready: an inner point, multipliers of a small box around it, or that it is empty.
 
-Both come from linear programs. What they say is a hint: the box is what `problem.polytope` proves with the
-multipliers, the point counts when it is proved inside, and no point is what multipliers prove.
+Both come from linear programs, whose answers are hints: `problem.polytope` proves the box from the multipliers, a
+point counts only if it is proved to be inside, and multipliers prove that there is no point.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from lipcert.steps import SCALAR, SPARSE
 
 NO_POINT = "the half-spaces have no point in the region (proved): give half-spaces that hold somewhere in it"
 NO_ROOM = "the half-spaces leave no interior that was found: no lower bound is searched where no point is known"
-_FACES = 500  # inputs: of so many the inner point keeps away from the faces of the box too
-_GAIN = 1e-9  # of the width of a side: less is not worth its multipliers
-_MARGINS = (0.5, 1e-2, 1e-4, 1e-7)  # of a ball's radius, the first that leaves a point
-_AT_ONCE = 10_000_000  # numbers that are looked at without a solver
+_FACES = 500  # inputs: up to so many, the inner point keeps away from the faces of the box too
+_GAIN = 1e-9  # share of the width of a side: a smaller gain is not worth its multipliers
+_MARGINS = (0.5, 1e-2, 1e-4, 1e-7)  # shares of a ball's radius; the first that leaves a point is taken
+_AT_ONCE = 10_000_000  # numbers: up to so many, multipliers are computed without a solver first
 _OPTIONS = {"output_flag": False, "threads": 1, "presolve": "off", "solver": "simplex", "simplex_iteration_limit": 5000}
 
 
@@ -32,9 +32,9 @@ class NoPointError(InputError):
 
 
 def prepared(region: Polytope, budget: Budget) -> Polytope:
-    """The same region with an inner point and a smaller box, as far as the budget allows.
+    """The region with an inner point and a smaller box, as far as the budget allows.
 
-    Raises NoPointError where it is proved to have no point. One that was made ready before is left as it is.
+    Raises NoPointError if the region is proved to have no point. A region that has both already is returned as it is.
     """
     if region.inside is not None and region.multipliers is not None:
         return region
@@ -92,13 +92,13 @@ def _inmost_of_ball(region: Polytope, ball: Ball) -> tuple[Array | None, Array |
 
 
 def _lengths(rows: Array) -> Array:
-    """Of rows; 1 of those that are nothing."""
+    """The Euclidean length of each row; 1 for a row of zeros, which is to be divided by it."""
     found = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     return np.where(found > 0, found, 1.0)
 
 
 def _multipliers(region: Polytope, budget: Budget) -> Array | None:
-    """Of every end of every coordinate: at once the best of one half-space after the other, then by linear programs."""
+    """Multipliers for every end of every coordinate: first the best single half-space, then linear programs."""
     found = np.zeros((2 * region.size, region.count))
     if 2 * region.size * found.size <= _AT_ONCE:
         found = _in_turn(region)
@@ -112,13 +112,13 @@ def _multipliers(region: Polytope, budget: Budget) -> Array | None:
 
 
 def _ends(region: Polytope, y: Array) -> Array:
-    """What multipliers prove of x and -x."""
+    """The upper ends of x and of -x that multipliers prove."""
     signs = np.concatenate([np.eye(region.size), -np.eye(region.size)])
     return tops(region.base, region.box, signs, (region.A, region.b), y)
 
 
 def _in_turn(region: Polytope) -> Array:
-    """Exact for one half-space."""
+    """The best multiplier of one half-space after the other; exact where there is one half-space."""
     n, box = region.size, Interval(region.box.lo[None], region.box.hi[None])
     nothing = np.zeros((1, 2 * n))
     forms = LinearForms(np.concatenate([np.eye(n), -np.eye(n)])[None], nothing, nothing, nothing, n)

@@ -36,7 +36,7 @@ class Literal(Method):
         from lipcert.polynomial.lcep.methods import literal_bound  # here, so that importing lipcert stays fast
 
         bracket.enter(f"{self.name}, literal")
-        upper, info = literal_bound(problem, self.name, solver=bracket.wishes.solver, budget=budget)
+        upper, info = literal_bound(problem, self.name, solver=bracket.settings.solver, budget=budget)
         bracket.note(f"{info.solver}: {info.status}")
         self.say_how(info.status, bracket, budget)
         if not math.isfinite(upper) or info.proof is None:

@@ -43,7 +43,7 @@ def look_at_middle(problem: Problem, bracket: Bracket, budget: Budget) -> None:
     bracket.enter("lower bound")
     try:
         with threads_for(problem.network.entries**0.5), budget.share(_OVERRUN).enforced():
-            glance(problem, budget, seed=bracket.wishes.seed, on_witness=bracket.improve)
+            glance(problem, budget, seed=bracket.settings.seed, on_witness=bracket.improve)
     except Expired:
         pass
     except MemoryError:
@@ -51,13 +51,13 @@ def look_at_middle(problem: Problem, bracket: Bracket, budget: Budget) -> None:
 
 
 def look(problem: Problem, bracket: Bracket, budget: Budget, seconds: float, again: int | None = 0) -> None:
-    """Search for a witness for so many seconds of the budget; what a search found before it is cut is kept.
+    """Search for a witness for so many seconds of the budget. A search that is cut keeps the points it has found.
 
-    `again` counts the searches before, from whose best it starts. None stands for a search that knows nothing of those
-    before it: the same whatever they found.
+    `again` counts the earlier searches; it changes the seed, and the search starts from the best point so far. With
+    None the search starts anew, so that its result does not depend on the earlier ones.
     """
     bracket.enter("lower bound")
-    known, seed = None if again is None else bracket.witness, bracket.wishes.seed + (again or 0)
+    known, seed = None if again is None else bracket.witness, bracket.settings.seed + (again or 0)
     starts = None if known is None else known.point[None, :]
     new = bracket.witness is None or problem.network.entries <= CHEAP_NETWORK
     more = (_OVERRUN_FIRST if bracket.witness is None else _OVERRUN) * max(budget.left(), 0.0)
@@ -80,27 +80,27 @@ def seconds_beside_arithmetic(budget: Budget) -> float:
 
 
 class WitnessTurns:
-    """Looks again while others work: first as methods without a solver do, then for a share of what the others spend.
+    """Searches for witnesses between the turns of the engines, for a share of the time that the turns take.
 
-    The first look comes as soon as a turn leaves a gap, or before all turns where a network is so large that one may
-    take long; so no witness of a cheap method is better. What it took is earned again before the next look. The share
-    is halved after a search that found nothing; it is doubled after one that closed more of the gap in its time than
-    the turns before it.
+    The first search is as long as that of a method without a solver, so that no cheap method has a better witness. It
+    comes after the first turn that leaves a gap, or before all turns if the network is so large that a turn may take
+    long. Its time is saved up again before the next search. The share is halved after a search that found nothing; it
+    is doubled after one that closed more of the gap in its time than the turns before it.
     """
 
     def __init__(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         self.problem, self.bracket = problem, bracket
         self.share, self.saved, self.times, self.start = LOOK_SHARE, 0.0, 0, budget.now()
-        self.upper, self.waited = bracket.upper, 0.0  # at the last look, and what others have spent since
+        self.upper, self.waited = bracket.upper, 0.0  # the bound at the last search, and seconds of turns since
         self.begun, self.alone = False, seconds_beside_arithmetic(budget)
 
     def before(self, budget: Budget) -> None:
-        """Before the first turn, which may take long with a network that is not small."""
+        """Search before the first turn if the network is large, because that turn may take long."""
         if self.problem.network.entries > CHEAP_NETWORK:
             self._first(budget)
 
     def _first(self, budget: Budget) -> None:
-        """The look that a method without a solver has, or as much of it as leaves half of the time to others."""
+        """The first search: as long as that of a method without a solver, but at most half of the time."""
         self.begun = True
         seconds, start = min(self.alone, LOOK_MOST * budget.left()), budget.now()
         if not self.bracket.closed() and seconds > 0.0:
@@ -108,7 +108,7 @@ class WitnessTurns:
             self.saved = start - budget.now()
 
     def __call__(self, spent: float, budget: Budget) -> None:
-        """`spent` seconds were spent by another: a share of them, also where a long turn left little."""
+        """Search for a share of the `spent` seconds of a turn, even if a long turn left little time."""
         if not self.begun:
             self._first(budget)
         self.saved, self.waited = self.saved + self.share * spent, self.waited + spent
@@ -134,8 +134,10 @@ class WitnessTurns:
             look(self.problem, self.bracket, budget, seconds, self.times)
 
     def last(self, budget: Budget, patient: bool = False) -> None:
-        """Everything else has ended, and there is a gap: it may be the witness. `patient`: until the budget is over,
-        each search as long as all so far, unless there is no bound that a witness could meet."""
+        """Search when all engines have ended with a gap: a better witness may close it.
+
+        `patient`: search until the budget is over, each time as long as the whole run so far, unless there is no bound.
+        """
         while self.bracket.status is Status.DONE and not self.bracket.closed() and not budget.over():
             before = budget.now()
             self.again(budget, max(LOOK_LAST, before - self.start))
@@ -149,14 +151,14 @@ def _gain(small: float, large: float) -> float:
 
 
 class MomentRounding:
-    """Better witnesses from moment matrices; half the share of the budget after a matrix that gave none."""
+    """Rounds moment matrices to witnesses; a matrix that gives no better one halves the share of the budget."""
 
     def __init__(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         self.problem, self.bracket, self.budget = problem, bracket, budget
-        self.share, self.seed, self.total = MOMENTS_SHARE, bracket.wishes.seed, budget.left()
+        self.share, self.seed, self.total = MOMENTS_SHARE, bracket.settings.seed, budget.left()
 
     def __call__(self, relaxation: Relaxation, X: Array, case: Problem | None = None) -> None:
-        """`case` where the matrix is that of one of several problems."""
+        """Search from the leading vectors of X; `case` is given if the matrix is that of one of several problems."""
         bracket, left = self.bracket, self.budget.left()
         known = bracket.witness
         if known is None or bracket.closed() or self.share < MOMENTS_LEAST:

@@ -24,7 +24,7 @@ from lipcert.steps import DENSE, RATES, SCALAR
 STEP_SHARE = 0.5  # share of the remaining budget for a step that others follow
 FIRST_TIMES = 4.0  # times its expected duration, at most, for a part before the whole network
 
-# A solve of more operations than this takes a second or more: the machine's pace is measured before it is planned.
+# A solve of more operations takes a second or more; the pace of the machine is measured before it is planned.
 _WORTH_CALIBRATING = 1e10
 
 _FAILURES = (ArithmeticError, ValueError, RuntimeError)  # as numpy and scipy raise them
@@ -95,8 +95,8 @@ class Relaxed(Method):
                 bracket.out_of_budget(budget)
 
     def _say_why(self, problem: Problem, bracket: Bracket, budget: Budget, others: bool) -> None:
-        """Why the whole network was not planned; `others`: whether something else was. The memory is named only where
-        nothing else forbids it."""
+        """Note why the whole network was not planned; `others`: whether other steps were. The memory is named only if
+        nothing else forbids the whole."""
         step = whole_step(problem, self.name)
         if self.parts and step.order > LARGEST_ORDER:
             reason = f"order {step.order:,} is beyond {LARGEST_ORDER:,}"
@@ -160,7 +160,7 @@ class Relaxed(Method):
 
 
 def _guarded(bracket: Bracket, budget: Budget, run: Callable[[], SolverStatus | None]) -> SolverStatus | None:
-    """How it ended; None, and a note, where the solver failed."""
+    """Run a solver, and return how it ended; None, and a note, if it failed."""
     try:
         return run()
     except MemoryError:

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from lipcert.budget.budget import Work
 from lipcert.chart.facts import Facts, Shown
 from lipcert.chart.numbers import rounded_down, rounded_up
 from lipcert.errors import InputError, SoundnessError
-from lipcert.files import write_bytes
 from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import Output
 from lipcert.problem.region import Region
 from lipcert.proof import Certificate
+from lipcert.proof.union import UnionCertificate
 from lipcert.rounding import Array
 from lipcert.search.progress import Status, relative_gap
 from lipcert.steps import Expired
 from lipcert.witness import Witness
-
-CLOSED = 1e-6  # the relative gap at which a bracket is called closed: about what proofs lose to rounding
-
 
 ROUNDING = 1e-9  # a relative gap below which only rounding keeps the two ends apart
 
@@ -40,14 +38,14 @@ Verdict = Literal["proved", "refuted", "open"]
 
 
 def is_below(limit: float, lower: float | None, upper: float) -> Verdict:
-    """What a bracket says about `constant < limit`."""
+    """Whether a bracket proves `constant < limit`, refutes it, or leaves it open."""
     if upper < limit:
         return "proved"
     return "refuted" if lower is not None and lower >= limit else "open"
 
 
 class Described(dict[str, Any]):
-    """What a result says about its network: the shape, and the hash, which is computed when it is first looked at."""
+    """The network of a result: its shape, and its hash, which is computed when somebody looks at it first."""
 
     def __init__(self, net: Network) -> None:
         super().__init__(shape=list(net.shape))
@@ -69,7 +67,7 @@ class Described(dict[str, Any]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Shown):
-    """What `bound` returns: lower <= L <= upper.
+    """The answer of `bound`: lower <= L <= upper.
 
     `upper` is proved by `certificate`, which can be saved and verified; `lower` is attained at `witness`. `status` says
     how the computation ended, `seconds` how long it took, `notes` what the user should know (what was left out, say).
@@ -90,7 +88,7 @@ class Result(Shown):
     def __post_init__(self) -> None:
         if self.best is not None and self.best.value > self.certificate.upper:
             raise SoundnessError(
-                f"upper bound {self.certificate.upper!r} ({self.certificate.method}) lies below the gradient norm "
+                f"upper bound {self.certificate.upper!r} ({self.method}) lies below the gradient norm "
                 f"{self.best.value!r} at a point of the region: a bug in lipcert, please report it with the network"
             )
 
@@ -125,29 +123,32 @@ class Result(Shown):
         return relative_gap(self.lower, self.upper)
 
     def facts(self) -> Facts:
-        """What a person wants to read first."""
-        rows = [
-            (
-                "upper",
-                f"{rounded_up(self.upper)}   proved ({self.method})" if self.certified else "none   nothing was proved",
-            )
-        ]
-        if self.best is not None:
-            rows.append(
-                ("lower", f"{rounded_down(self.best.value)}   attained at a point of the region ({self.best.method})")
-            )
+        """The short table that a person reads first."""
+        proved, attained = self._origins()
+        rows = [("upper", f"{rounded_up(self.upper)}   {proved}" if self.certified else "none   nothing was proved")]
+        if self.lower is not None:
+            rows.append(("lower", f"{rounded_down(self.lower)}   {attained}"))
         rows.append(("gap", gap_words(self.gap)))
         rows.append(("network", "-".join(map(str, self.network["shape"]))))
-        rows += self.certificate.statement.rows
+        rows += [*self.certificate.statement.rows, *self._regions()]
         rows.append(("time", f"{self.seconds:.2f} s   {self.status.value}"))
         rows += [("note", note) for note in self.notes]
         return Facts(self.certificate.statement.sentence, rows)
+
+    def _origins(self) -> tuple[str, str]:
+        """Where `upper` and `lower` come from, in words."""
+        by = "" if self.best is None else self.best.method
+        return f"proved ({self.method})", f"attained at a point of the region ({by})"
+
+    def _regions(self) -> list[tuple[str, str]]:
+        """Rows about single regions where there are several."""
+        return []
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the result as .json, or its certificate as .npz for `lipcert verify`."""
         match os.path.splitext(os.fspath(path))[1].lower():
             case ".json":
-                write_bytes(path, (json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n").encode())
+                super().save(path)
             case ".npz":
                 self.certificate.save(path)
             case ending:
@@ -176,3 +177,62 @@ class Result(Shown):
             "claim": None,  # the key of the former method mip, kept for readers of 1.0
             "notes": list(self.notes),
         }
+
+
+_SHOWN = 5  # regions in the table of a result
+_OF_A_REGION = ("upper", "lower", "gap", "method", "lower_method", "status", "region", "witness", "notes")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class UnionResult(Result):
+    """The answer of `bound` for several regions: lower <= L <= upper for the largest of their constants.
+
+    `parts` are the brackets of the regions, in their order, without those that are proved to have no point (a note says
+    so); `certificate` has the proofs of all of them. `region` is the one with the largest upper bound.
+    """
+
+    certificate: UnionCertificate  # type: ignore[assignment]  # it has all that a result reads of a `Certificate`
+    parts: tuple[Result, ...] = ()
+
+    @classmethod
+    def of(cls, parts: Sequence[Result], status: Status, spent: Work, notes: Sequence[str]) -> UnionResult:
+        """The largest bracket of all regions."""
+        top = max(parts, key=lambda part: part.upper)
+        found = [part.best for part in parts if part.best is not None]
+        about = {name: getattr(top, name) for name in ("region", "norm", "output", "network", "frame")}
+        return cls(
+            certificate=UnionCertificate(tuple(part.certificate for part in parts)),
+            best=max(found, key=lambda best: best.value, default=None),
+            status=status,
+            seconds=spent.wall,
+            work=spent.counted,
+            notes=tuple(notes),
+            parts=tuple(parts),
+            **about,
+        )
+
+    @property
+    def method(self) -> str:
+        """The method that proved the largest upper bound."""
+        return max(self.parts, key=lambda part: part.upper).method
+
+    def _origins(self) -> tuple[str, str]:
+        return "the largest, proved", "attained at a point of one of the regions"
+
+    def _regions(self) -> list[tuple[str, str]]:
+        order = sorted(range(len(self.parts)), key=lambda k: -self.parts[k].upper)
+        rows = []
+        for k in order[:_SHOWN]:
+            part = self.parts[k]
+            lower = "" if part.lower is None else f"{rounded_down(part.lower)} to "
+            rows.append((f"region {k}", f"{lower}{rounded_up(part.upper)} ({part.method})   {part.region.words}"))
+        if len(order) > _SHOWN:
+            rows.append(("", f"and {len(order) - _SHOWN} regions with smaller upper bounds"))
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """As for one region, with `region` a union, and `regions` with the bracket of each."""
+        parts = [part.to_dict() for part in self.parts]
+        regions = [{key: value for key, value in part.items() if key in _OF_A_REGION} for part in parts]
+        whole = {"region": {"type": "union", "count": len(parts)}, "lower_method": None, "regions": regions}
+        return super().to_dict() | whole

@@ -20,7 +20,6 @@ from lipcert.budget import Budget
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.cases import CASE_LEAST, CASE_SHARE
-from lipcert.method.result import CLOSED
 from lipcert.method.solving import BUILD_CALLS
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
@@ -38,6 +37,7 @@ from lipcert.relaxation.slopes import (
     slope_program,
 )
 from lipcert.rounding import Array
+from lipcert.search.progress import CLOSED
 from lipcert.solver.slopes.choice import SlopeSolver
 from lipcert.solver.slopes.greedy import scalar_multipliers
 from lipcert.steps import DENSE, RATES, SCALAR

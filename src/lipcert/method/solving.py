@@ -131,13 +131,13 @@ class OneSolve:
         """The solver within the budget, but for the time of a last proof."""
         reserve = min(LAST_PROOF_SHARE * budget.left(), budget.expected(proof_operations(task.proof_order)))
         watcher = Watcher(task, bracket, budget, latest=budget.end - 2 * reserve)
-        if no_room_for_interior(bracket.wishes.solver, task.relaxation.problem, budget):
+        if no_room_for_interior(bracket.settings.solver, task.relaxation.problem, budget):
             bracket.note(
                 "a first-order method takes the place of an interior point: the memory limit has no room for one"
             )
         within = budget.upto(budget.left() - reserve)
         if self.paused is None:
-            result = choose_solver(bracket.wishes.solver, task.relaxation.problem, within)(watcher)
+            result = choose_solver(bracket.settings.solver, task.relaxation.problem, within)(watcher)
         else:
             result = self.paused.advance(within, watcher)
         if watcher.proved is None or not np.array_equal(watcher.proved, result.y):

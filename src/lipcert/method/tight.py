@@ -17,10 +17,10 @@ SLOPES_BEFORE_TIGHT = 0.3  # share of the budget, at most, for slopes before met
 
 
 class ResumeState:
-    """What method tight keeps between two turns on the same problem: the solves that it has begun, by their class.
+    """The state that method tight keeps between two turns on the same problem: the solves it has begun, by their class.
 
-    They are those of the relaxation of the whole network, or the one over all its cases. `needs` are the seconds of a
-    turn that does more than the last one could; None where no turn does.
+    They are solves of the relaxation of the whole network; `cases` is the solve over all cases, if there are some.
+    `needs` are the seconds that a turn must have to do more than the last one could; None if no turn can.
     """
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class Tight(Relaxed):
         # Imported here, so that importing lipcert stays fast.
         from lipcert.method.one_layer import AllProducts, AllTriangles, products_fit, products_need, triangles_fit
 
-        solver, whole = bracket.wishes.solver, task.specification.reduction is None
+        solver, whole = bracket.settings.solver, task.specification.reduction is None
         state = self.state.of_task(task) if whole and self.state is not None else ResumeState()
         state.needs = None
         if whole and triangles_fit(task, solver, budget):
@@ -121,7 +121,7 @@ class Tight(Relaxed):
 
 
 def _slopes_late(problem: Problem, bracket: Bracket, budget: Budget) -> SlopeSolves | None:
-    """Method slopes within this budget; None where it came to its end, or could not begin."""
+    """Run method slopes within this budget; None if it came to its end or could not begin."""
     work = run_slopes(problem, bracket, budget)
     late = bracket.status in (Status.TIME_LIMIT, Status.WORK_LIMIT)
     bracket.go_on()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from lipcert.errors import FileFormatError
 from lipcert.files.numbers import LARGEST, LARGEST_WHOLE, one_real, one_whole, real, whole, word
@@ -23,9 +23,9 @@ from lipcert.problem.frame import NAMES as FRAME_NAMES
 from lipcert.problem.frame import Frame, read_frame
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm, parse_norms
-from lipcert.problem.output import output_of
+from lipcert.problem.output import Output, OutputChoice, output_of
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Ball, Box, Everywhere, Polytope, Region
+from lipcert.problem.region import Ball, Box, Everywhere, Polytope, Region, check_region
 from lipcert.problem.weights import Index, ranges
 from lipcert.rounding import Array
 from lipcert.steps import Expired
@@ -178,6 +178,23 @@ class Question(Statement):
     def __getstate__(self) -> dict[str, Any]:
         """Another process gets the hash in place of the network."""
         return vars(self) | {"network": self.network_sha256}
+
+    @classmethod
+    def of_constant(
+        cls,
+        network: Network,
+        regions: Sequence[Region],
+        output: OutputChoice | Output = None,
+        norms: tuple[str | Norm, str | None] = ("inf", None),
+        weights: tuple[ArrayLike | None, ArrayLike | None, Sequence[int] | None] = (None, None, None),
+    ) -> Question:
+        """The largest norm, from what a user says: `norms` are those of inputs and of outputs, `weights` the weights
+        of inputs and of outputs, and which inputs change. What does not fit together is refused.
+        """
+        first = Problem.of(network, regions[0], output, *norms)
+        for region in regions[1:]:
+            check_region(region, network.inputs)
+        return cls(network, tuple(regions), first.norm, first.c, frame=Frame.of(network, first.norm, *weights))
 
     @classmethod
     def of_entries(cls, network: Network | str, region: Region, scores: Index, inputs: Index) -> Question:

@@ -4,7 +4,6 @@ from lipcert.proof.arithmetic import Arithmetic, prove_interval, prove_product
 from lipcert.proof.cases import Cases
 from lipcert.proof.certificate import Certificate, Proof
 from lipcert.proof.collapsed import Within, prove_within
-from lipcert.proof.patterns import Patterns
 from lipcert.proof.relaxed import Multipliers, prove_relaxed
 from lipcert.proof.sharpened import Sharpened
 from lipcert.proof.slopes import Slopes, prove_slopes
@@ -15,7 +14,6 @@ __all__ = [
     "Cases",
     "Certificate",
     "Multipliers",
-    "Patterns",
     "Proof",
     "Sharpened",
     "Slopes",

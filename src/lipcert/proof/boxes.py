@@ -1,9 +1,4 @@
-"""The constant on many boxes at once: what linear bounds prove of each, and the signs that its halves inherit.
-
-A neuron whose sign is known on a box has that sign on every part of it. So the walk from a box to its halves carries
-one small number per neuron, and linear forms are made of the open neurons alone. Whoever checks a proof walks the same
-way.
-"""
+"""The constant on many boxes at once: what linear bounds prove on each, and the signs that its halves inherit."""
 
 from __future__ import annotations
 
@@ -12,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lipcert.bounds.gradients import slope_bounds, vertex_bounds
 from lipcert.bounds.interval import Interval
@@ -25,14 +19,9 @@ from lipcert.problem.norms import Norm
 from lipcert.problem.output import output_of
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
+from lipcert.proof.cells import Index, Signs, batch_size, found_signs, known_values, sign_columns
 from lipcert.proof.leaves import gradient_lines
 from lipcert.rounding import Array
-
-Index = NDArray[np.int64]
-Signs = NDArray[np.int8]  # (boxes, neurons): 1 where z >= 0, -1 where z <= 0, 0 where nothing is known
-
-INHERITED_UP_TO = 4096  # neurons: larger networks carry nothing, memory would be full of signs
-_NUMBERS = 1 << 22  # in one array of what is known of the neurons of a batch of boxes
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +48,12 @@ class Asked:
     @property
     def columns(self) -> int:
         """How many signs a box carries."""
-        count = self.problem.network.neurons
-        return count if count <= INHERITED_UP_TO else 0
+        return sign_columns(self.problem.network)
 
     @property
     def batch(self) -> int:
         """How many boxes are bounded at once."""
-        return max(1, min(4096, _NUMBERS // max(self.problem.network.neurons, self.problem.network.inputs, 1)))
+        return batch_size(self.problem.network)
 
     def unknown(self, count: int) -> Signs:
         """The signs of boxes of which nothing is known."""
@@ -79,8 +67,8 @@ def preactivations_on(asked: Asked, boxes: Interval, signs: Signs) -> tuple[tupl
     """Pre-activation bounds of boxes of the ordinary question, and their signs; `signs` hold on the boxes already."""
     net = asked.problem.network
     with np.errstate(all="ignore"):
-        pre = box_bounds(net, boxes, known_by(net, signs, len(boxes.lo)))
-    return pre, signs_of(net, pre, asked.columns)
+        pre = box_bounds(net, boxes, known_values(net, signs, len(boxes.lo)))
+    return pre, found_signs(net, pre, signs)
 
 
 def lines_on(asked: Asked, boxes: Interval, pre: tuple[Interval, ...]) -> tuple[Array, LinearBounds]:
@@ -114,26 +102,3 @@ def _at_vertices(problem: Problem, pre: tuple[Interval, ...], upper: Array) -> A
     """The least of linear bounds and those at the ends of few open slopes."""
     ends = vertex_bounds(problem.network, slope_bounds(problem.network, pre), problem.norm, problem.c)
     return np.fmin(np.where(np.isnan(upper), np.inf, upper), ends)
-
-
-def known_by(net: Network, signs: Signs, count: int) -> tuple[Interval, ...]:
-    """The pre-activation bounds that these signs say, block by block."""
-    known, start = [], 0
-    for block in net.hidden:
-        own = signs[:, start : start + block.width]
-        if not own.shape[1]:
-            own = np.zeros((count, block.width), dtype=np.int8)
-        known.append(Interval(np.where(own > 0, 0.0, -np.inf), np.where(own < 0, 0.0, np.inf)))
-        start += block.width
-    return tuple(known)
-
-
-def signs_of(net: Network, pre: tuple[Interval, ...], columns: int) -> Signs:
-    """The signs of neurons with a kink that these bounds show; the signs of other neurons say nothing."""
-    if not columns:
-        return np.zeros((len(pre[0].lo) if pre else 0, 0), dtype=np.int8)
-    found = [
-        ((z.lo >= 0).astype(np.int8) - (z.hi <= 0).astype(np.int8)) * np.int8(f.kinked)
-        for z, f in zip(pre, net.activations, strict=True)
-    ]
-    return np.concatenate(found, axis=1)

@@ -12,7 +12,7 @@ from lipcert.problem.network import Network
 from lipcert.proof.cases import Cases
 from lipcert.proof.certificate import Proof
 from lipcert.proof.collapsed import Within
-from lipcert.proof.patterns import Patterns
+from lipcert.proof.preorder import Preorder
 from lipcert.proof.relaxed import Multipliers
 from lipcert.proof.sharpened import Sharpened
 from lipcert.proof.slopes import Slopes
@@ -41,10 +41,9 @@ def seconds(net: Network, proof: Proof) -> float:
         case Sharpened() | Within():
             return cell + seconds(net, proof.inner)
         case Tree():
-            relaxed = sum(_relaxed(net, leaf) for leaf in proof.leaves if isinstance(leaf, Multipliers))
-            return len(proof.splits) * cell + relaxed
-        case Patterns():
-            return (1 + proof.leaves) * cell
+            return proof.cells * cell + sum(_relaxed(net, leaf) for leaf in proof.relaxed)
+        case Preorder():
+            return seconds(net, proof.sketch)
         case Multipliers():
             return cell + _relaxed(net, proof)
         case Cases():
@@ -63,10 +62,11 @@ def words(proof: Proof) -> str:
         case Sharpened() | Within():
             return words(proof.inner)
         case Tree():
-            relaxed = sum(isinstance(leaf, Multipliers) for leaf in proof.leaves)
-            return f"{len(proof.leaves):,} leaves, {relaxed:,} of them with multipliers"
-        case Patterns():
-            return f"{proof.leaves:,} patterns of signs"
+            if proof.method == "signs":
+                return f"{proof.count:,} patterns of signs"
+            return f"{proof.count:,} leaves, {len(proof.relaxed):,} of them with multipliers"
+        case Preorder():
+            return words(proof.sketch)
         case Cases():
             return f"{len(proof.cases):,} cases"
         case _:

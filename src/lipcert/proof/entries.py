@@ -22,13 +22,21 @@ from lipcert.bounds.propagation import bounds_of, box_bounds
 from lipcert.bounds.substitution import tangents
 from lipcert.problem.network import Network
 from lipcert.problem.region import Box, Region, hull
-from lipcert.proof.splits import Cells, Index, Signs, Splits, halves, sign_columns, walk
+from lipcert.proof.cells import (
+    Cells,
+    Index,
+    Signs,
+    batch_size,
+    found_signs,
+    halves,
+    known_values,
+    sign_columns,
+)
+from lipcert.proof.tree import Tree, walk
 from lipcert.rounding import Array
 
 Mask = NDArray[np.bool_]
 Worth = Callable[[Index, Index, Interval], Array]  # of cells, scores, entries: how much each matters, with a sign
-
-_NUMBERS = 1 << 22  # in one array of what is known of the neurons, or of the entries, of a batch of cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +56,7 @@ class Asked:
     @cached_property
     def batch(self) -> int:
         """How many cells are bounded at once."""
-        net = self.network
-        return max(1, min(2048, _NUMBERS // max(net.neurons, net.inputs, len(self.scores) * net.inputs, 1)))
+        return batch_size(self.network, len(self.scores) * self.network.inputs, 2048)
 
     def root(self) -> Cells:
         """The region itself, of which nothing is known."""
@@ -122,7 +129,7 @@ class Enclosed:
         return Enclosed(self.cells.rows(k), self.entries.rows(k))
 
 
-def enclosure(asked: Asked, splits: Splits, claims: Interval, bound: BoundCells | None = None) -> Interval | None:
+def enclosure(asked: Asked, tree: Tree, claims: Interval, bound: BoundCells | None = None) -> Interval | None:
     """What is proved of the entries on the whole region, (scores, inputs), entries within their claims not looked at
     again; None where the splits do not fit. `bound` says in which arithmetic."""
     bound = bounded if bound is None else bound
@@ -131,12 +138,12 @@ def enclosure(asked: Asked, splits: Splits, claims: Interval, bound: BoundCells 
     def visit(nodes: Index, group: Enclosed) -> Enclosed:
         known = group.entries
         found = bound(asked, group.cells, known, (known.lo < claims.lo) | (known.hi > claims.hi))
-        leaf = splits.where[nodes] < 0
+        leaf = tree.where[nodes] < 0
         np.minimum(low, found.entries.lo[leaf].min(axis=0, initial=np.inf), out=low)
         np.maximum(high, found.entries.hi[leaf].max(axis=0, initial=-np.inf), out=high)
         return Enclosed(Cells(group.cells.lo, group.cells.hi, found.signs), found.entries)
 
-    fits = walk(splits, [(np.zeros(1, dtype=np.int64), root_of(asked))], visit, halved, asked.batch // 2 + 1)
+    fits = walk(tree, [(np.zeros(1, dtype=np.int64), root_of(asked))], visit, halved, asked.batch // 2 + 1)
     return Interval(low, high) if fits else None
 
 
@@ -157,7 +164,7 @@ def preactivations_of(asked: Asked, cells: Cells) -> tuple[tuple[Interval, ...],
     empty = np.zeros(count, dtype=bool)
     if not net.depth:
         return (), cells.signs, empty
-    known = known_by(net, cells.signs, count)
+    known = known_values(net, cells.signs, count)
     split = np.any(np.abs(cells.signs) == 2, axis=1)
     pre = tuple(Interval(np.empty((count, b.width)), np.empty((count, b.width))) for b in net.hidden)
     with np.errstate(all="ignore"):
@@ -172,7 +179,7 @@ def preactivations_of(asked: Asked, cells: Cells) -> tuple[tuple[Interval, ...],
             bounds = bounds_of(net, some, tuple(z.rows(rest) for z in known))
             _put(pre, rest, bounds.pre)
             empty[rest] = bounds.empty
-    return pre, shown(net, pre, cells.signs), empty
+    return pre, found_signs(net, pre, cells.signs), empty
 
 
 def _put(pre: tuple[Interval, ...], rows: Index, found: tuple[Interval, ...]) -> None:
@@ -189,22 +196,3 @@ def cell_of(asked: Asked, cells: Cells, k: int) -> Cell:
     parts = np.split(own.astype(np.int8), np.cumsum([b.width for b in net.hidden])[:-1])
     region = Box.from_bounds(cells.lo[k], cells.hi[k]) if isinstance(asked.region, Box) else asked.region
     return Cell(region, tuple(parts))
-
-
-def known_by(net: Network, signs: Signs, count: int) -> tuple[Interval, ...]:
-    """What signs say of the pre-activations, block by block."""
-    if not signs.shape[1]:
-        signs = np.zeros((count, net.neurons), dtype=np.int8)
-    parts = np.split(signs, np.cumsum([b.width for b in net.hidden])[:-1], axis=1)
-    return tuple(Interval(np.where(s > 0, 0.0, -np.inf), np.where(s < 0, 0.0, np.inf)) for s in parts)
-
-
-def shown(net: Network, pre: tuple[Interval, ...], before: Signs) -> Signs:
-    """Signs of splits stay; of the others those of neurons with a kink are what the bounds show."""
-    if not before.shape[1]:
-        return before
-    found = [
-        ((z.lo >= 0).astype(np.int8) - (z.hi <= 0).astype(np.int8)) * np.int8(f.kinked)
-        for z, f in zip(pre, net.activations, strict=True)
-    ]
-    return np.where(np.abs(before) == 2, before, np.concatenate(found, axis=1)).astype(np.int8)

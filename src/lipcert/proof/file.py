@@ -22,7 +22,7 @@ from lipcert.files.boundary import located
 from lipcert.files.numbers import LARGEST_WHOLE, one_real, one_whole, whole, word
 from lipcert.problem import question
 from lipcert.problem.question import LargestNorm, Question
-from lipcert.proof import collapsed, encoding, jacobian, margins, partition, patterns, sharpened, slopes, stated, tree
+from lipcert.proof import collapsed, encoding, jacobian, margins, partition, preorder, sharpened, slopes, stated, tree
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import read_cases
 from lipcert.proof.certificate import VERSION, Certificate, Envelope, Proof
@@ -60,7 +60,7 @@ OF_1_0_0 = {
 }
 POLYNOMIAL = "problem|sense|bound|cut"  # besides those of its proof, which are the same as of a literal relaxation
 UNION = r"part_\d{1,4}"
-_PARTS = (encoding, tree, patterns, slopes, stated)
+_PARTS = (tree, preorder, slopes, stated)
 _OWN = ("kind|regions|proof|method|upper|cases", *OF_1_0_0, collapsed.NAME, sharpened.NAMES)
 _STATED = (question.NAMES, question.WORDS)
 _OTHERS = (*(part.NAMES for part in (*_PARTS, jacobian, margins, partition)), POLYNOMIAL, UNION)
@@ -171,13 +171,10 @@ def _plain_proof(arrays: Mapping[str, Any], method: str) -> Proof:
             return Multipliers(specifications[0], *encoding.decode_numbers(arrays, 1)[0])
         case "cases":
             return read_cases(arrays, method)
-        case "tree":
-            own = re.compile(f"{tree.NAMES}|{encoding.NAMES}")
-            names = [name for name in arrays if own.fullmatch(name) and name != "tree_digest"]
-            return tree.read_tree(arrays, {name: arrays[name] for name in names})
-        case "patterns":
-            names = [name for name in arrays if re.fullmatch(patterns.NAMES, name) and name != "patterns_digest"]
-            return patterns.read_patterns(arrays, {name: arrays[name] for name in names})
+        case "tree" if "tree" not in arrays:
+            return tree.read_tree(arrays)
+        case "tree" | "patterns":
+            return preorder.read_preorder(arrays)
         case "slopes":
             return slopes.read_slopes(arrays)
         case "literal" | "lipopt":

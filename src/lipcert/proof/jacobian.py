@@ -19,22 +19,22 @@ from numpy.typing import NDArray
 
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.jacobian import entries_at
-from lipcert.errors import FileFormatError
-from lipcert.files.numbers import LARGEST_WHOLE, real, whole
+from lipcert.files.numbers import real, whole
 from lipcert.problem.network import Network
 from lipcert.problem.question import EveryEntry, Question, read_entries
-from lipcert.problem.region import Region
+from lipcert.problem.region import Box, Region
+from lipcert.proof.cells import Index
 from lipcert.proof.certificate import Found, Mask, NetworkCertificate
 from lipcert.proof.cost import cell_seconds
 from lipcert.proof.entries import Asked, enclosure
-from lipcert.proof.splits import LEAF, MOST_SIGNED_NODES, Index, Splits
+from lipcert.proof.tree import Tree, read_tree
 from lipcert.proof.verification import Verification
 from lipcert.rounding import Array
 from lipcert.steps import step
 
 ENDS = ("lower", "upper", "seen_least", "seen_most")
 PLACES = ("least_at", "most_at")
-NAMES = "|".join(("splits|values|points", *ENDS, *PLACES))
+NAMES = "|".join(("points", *ENDS, *PLACES))
 _ROOM = 1e-9  # of the larger end of a claim, for the order in which another BLAS adds
 _POINTS = 256  # that are evaluated together
 
@@ -47,7 +47,7 @@ class JacobianCertificate(NetworkCertificate):
     kind: ClassVar[str] = "jacobian"
 
     question: Question  # whose objective is `EveryEntry`
-    splits: Splits
+    splits: Tree
     claims: Interval
     points: Array
     seen: Interval
@@ -89,11 +89,8 @@ class JacobianCertificate(NetworkCertificate):
 
     def content(self) -> dict[str, NDArray[Any]]:
         """The cells, the claims, and the points where values are seen."""
-        where = self.splits.where
-        small = np.int16 if where.max(initial=0) < 1 << 15 else np.int64
         return {
-            "splits": where.astype(small),
-            "values": self.splits.value[where >= 0],
+            **self.splits.arrays(),
             "points": self.points,
             **dict(zip(ENDS, (*self.claims, *self.seen), strict=True)),
             **dict(zip(PLACES, self.at, strict=True)),
@@ -102,12 +99,12 @@ class JacobianCertificate(NetworkCertificate):
     @property
     def sizes(self) -> Mapping[str, int]:
         """How many cells and points the proof has."""
-        return {"cells": self.splits.leaves, "points": len(self.points)}
+        return {"cells": self.splits.count, "points": len(self.points)}
 
     def cost(self, net: Network) -> tuple[float, str]:
         """Seconds that the check will take, and in words why."""
         nodes = len(self.splits.where) * len(self.scores)
-        return nodes * cell_seconds(net), f"{self.splits.leaves:,} cells, {len(self.scores):,} scores"
+        return nodes * cell_seconds(net), f"{self.splits.count:,} cells, {len(self.scores):,} scores"
 
     def refused(self, net: Network) -> str | None:
         """Why it proves nothing about this network: another question, cells that leave gaps, points elsewhere."""
@@ -119,7 +116,12 @@ class JacobianCertificate(NetworkCertificate):
         outside = len(self.points) and not self.region.contains(self.points)
         if self.points.shape[1] != net.inputs or outside:
             return "a point of the certificate is not in the region"
-        return self.splits.fault(net, self.region)
+        tree = self.splits
+        if tree.grid is not None or tree.leaves is not None:
+            return "the splits are those of another kind of certificate"
+        if not isinstance(self.region, Box) and np.any((tree.where >= 0) & (tree.where < net.inputs)):
+            return "a split of a coordinate, but the region is no box"
+        return tree.fault(net, self.region)
 
     def check(self, net: Network) -> Found:
         """What is proved of every entry, computed again, and which values are not seen at their points."""
@@ -208,13 +210,4 @@ def read_jacobian(arrays: Mapping[str, Any]) -> JacobianCertificate:
     lower, upper, least, most = (real(arrays, name, shape, -np.inf, np.inf) for name in ENDS)
     least_at, most_at = (whole(arrays, name, shape, -1, len(points) - 1) for name in PLACES)  # -1: at no point
     ends = (Interval(lower, upper), points, Interval(least, most))
-    return JacobianCertificate(Question.read(arrays, every), _splits(arrays), *ends, (least_at, most_at))
-
-
-def _splits(arrays: Mapping[str, Any]) -> Splits:
-    where, values = whole(arrays, "splits", (None,), LEAF, LARGEST_WHOLE), real(arrays, "values", (None,))
-    if len(where) > MOST_SIGNED_NODES or int(np.sum(where >= 0)) != len(values):
-        raise FileFormatError("'splits' and 'values' do not fit together")
-    value = np.zeros(len(where))
-    value[where >= 0] = values
-    return Splits(where, value)
+    return JacobianCertificate(Question.read(arrays, every), read_tree(arrays), *ends, (least_at, most_at))

@@ -19,8 +19,9 @@ Signs that some inputs have, but no set of inputs with interior, are refused by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,8 @@ from numpy.typing import NDArray
 from lipcert import steps
 from lipcert.bounds import Interval, preactivations, slope_bounds, slopes
 from lipcert.bounds.interval import middle_and_radius
+from lipcert.errors import FileFormatError
+from lipcert.files.numbers import LARGEST_WHOLE, real, whole, within
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Ball, Region, ball_of, hull, sides_of
@@ -257,6 +260,27 @@ class Nogoods:
             found[own] = self._proved(system, own)
         return found
 
+    def containment(self, neurons: int) -> Callable[[Index, Index, Signs], bool]:
+        """A function of nogoods, the numbers of some neurons and their signs in rows: whether every row of signs has
+        all literals of its nogood."""
+        own = self.literals[np.argsort(self.literals[:, 0], kind="stable")]
+        ends = np.searchsorted(own[:, 0], np.arange(self.count + 1))
+
+        def holds(wanted: Index, numbers: Index, signs: Signs) -> bool:
+            place = np.full(neurons, -1)
+            place[numbers] = np.arange(len(numbers))
+            counts = ends[wanted + 1] - ends[wanted]
+            row = np.repeat(np.arange(len(wanted)), counts)
+            literal = own[np.repeat(ends[wanted] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())]
+            column = place[literal[:, 1]]
+            return bool(np.all(column >= 0) and np.all(signs[row, column] == literal[:, 2]))
+
+        return holds
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """The arrays of a file."""
+        return {"nogood_literals": self.literals, "nogood_rows": self.rows, "nogood_numbers": self.numbers}
+
     def named(self, neurons: int, cuts: int = 0) -> dict[int, Index]:
         """By nogood the rows of `interior` that it names, where it names some."""
         own = self.rows[self.rows[:, 1] >= 2 * neurons + cuts]
@@ -289,6 +313,26 @@ class Nogoods:
         numbers[place[rows[mine, 0]], rows[mine, 1]] = self.numbers[mine]
         literals[place[own[others, 0]], own[others, 1]] = own[others, 2]
         return numbers[:, :neurons], numbers[:, neurons:], literals
+
+
+def no_nogoods() -> Nogoods:
+    """Nothing is refused."""
+    return Nogoods(0, np.zeros((0, 3), dtype=np.int64), np.zeros((0, 2), dtype=np.int64), np.zeros(0))
+
+
+def read_nogoods(arrays: Mapping[str, Any], used: Index, most: int) -> Nogoods:
+    """The nogoods of a file, at most so many; `used` are the numbers that leaves name."""
+    literals = whole(arrays, "nogood_literals", (None, 3), -1, LARGEST_WHOLE)
+    rows = whole(arrays, "nogood_rows", (None, 2), 0, LARGEST_WHOLE)
+    numbers = real(arrays, "nogood_numbers", (len(rows),))
+    if not within(literals, [0, 0, -1], [LARGEST_WHOLE, LARGEST_WHOLE, 1]):
+        raise FileFormatError("the literals of the nogoods are none")
+    if any(len(np.unique(pairs, axis=0)) < len(pairs) for pairs in (literals[:, :2], rows)):
+        raise FileFormatError("a nogood of the signs names the same neuron or row twice")
+    count = int(np.max(np.concatenate([used, literals[:, 0], rows[:, 0]]), initial=-1)) + 1
+    if count > most:
+        raise FileFormatError("the signs have more nogoods than leaves")
+    return Nogoods(count, literals, rows, numbers)
 
 
 def gathered(y: Array, t: Array, literals: Signs, named: Sequence[Index] = ()) -> Nogoods:

@@ -19,19 +19,19 @@ from numpy.typing import NDArray
 
 from lipcert.bounds.interval import Interval
 from lipcert.errors import FileFormatError, InputError
-from lipcert.files.numbers import LARGEST_WHOLE, one_whole, real, whole
+from lipcert.files.numbers import one_whole, real
 from lipcert.problem.network import Network
 from lipcert.problem.question import EveryCell, LargestNorm, Question
 from lipcert.problem.region import Box
 from lipcert.proof.arithmetic import prove_linear
 from lipcert.proof.boxes import Asked, BoundBoxes, bounded_boxes
+from lipcert.proof.cells import Cells, Index, halves
 from lipcert.proof.certificate import Found, NetworkCertificate
 from lipcert.proof.cost import cell_seconds
-from lipcert.proof.cover import Cover
-from lipcert.proof.splits import LEAF, MOST_NODES, Cells, Index, halves, walk
+from lipcert.proof.tree import Tree, read_tree, walk
 from lipcert.rounding import Array
 
-NAMES = "edges|edge_counts|splits|values|of_grid|claims"
+NAMES = "of_grid|claims"
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class PartitionCertificate(NetworkCertificate):
     kind: ClassVar[str] = "cells"
 
     question: Question
-    cover: Cover
+    cover: Tree
     of_grid: bool
     claims: Array
 
@@ -76,14 +76,7 @@ class PartitionCertificate(NetworkCertificate):
 
     def _places(self) -> dict[str, NDArray[Any]]:
         """The arrays that say where the cells are."""
-        cover, few = self.cover, np.int16 if self.region.size < 1 << 15 else np.int64
-        return {
-            "edges": np.concatenate(cover.edges),
-            "edge_counts": np.array([len(e) for e in cover.edges]),
-            "splits": cover.coordinate.astype(few),
-            "values": cover.value[cover.coordinate >= 0],
-            "of_grid": np.array(int(self.of_grid)),
-        }
+        return {**self.cover.arrays(), "of_grid": np.array(int(self.of_grid))}
 
     def content(self) -> dict[str, NDArray[Any]]:
         """The cells, and a claim for each."""
@@ -91,15 +84,17 @@ class PartitionCertificate(NetworkCertificate):
 
     def cost(self, net: Network) -> tuple[float, str]:
         """Seconds that the check will take, and in words why."""
-        nodes = len(self.cover.coordinate)
+        nodes = len(self.cover.where)
         return nodes * cell_seconds(net), f"{nodes:,} cells and their halves"
 
     def refused(self, net: Network) -> str | None:
         """Why it proves nothing about this network: another question, cells that leave gaps, claims of other cells."""
-        fault = self.question.unfit(net) or self.cover.fault(self.region)
+        if self.cover.grid is None or self.cover.leaves is not None:
+            return "the cells are not those of a grid"
+        fault = self.question.unfit(net) or self.cover.fault(net, self.region)
         if fault is not None:
             return fault
-        expected = self.cover.roots if self.of_grid else self.cover.splits.leaves
+        expected = self.cover.roots if self.of_grid else self.cover.count
         return None if len(self.claims) == expected else "there is not one claim for every cell"
 
     def check(self, net: Network) -> Found:
@@ -125,27 +120,28 @@ class PartitionCertificate(NetworkCertificate):
         return f"{failed:,} of {len(self.claims):,} cells: the claim is not proved{by}" if failed else None
 
 
-def cover_uppers(asked: Asked, cover: Cover, of_grid: bool, bounded: BoundBoxes = bounded_boxes) -> Array:
+def cover_uppers(asked: Asked, cover: Tree, of_grid: bool, bounded: BoundBoxes = bounded_boxes) -> Array:
     """The proved bound of every leaf, or of every cell of the grid; signs pass from a box to its halves.
 
     `bounded` says in which arithmetic.
     A leaf that the walk does not reach has an infinite bound, also where the caller did not look for faults first.
     """
-    splits = cover.splits
-    count = cover.roots if of_grid else splits.leaves
+    grid = cover.grid
+    assert grid is not None
+    count = cover.roots if of_grid else cover.count
     if not asked.problem.network.depth:
         return np.full(count, prove_linear(asked.problem).upper)
     found = np.full(count, -np.inf)
-    place = splits.root if of_grid else splits.leaf_numbers
+    place = cover.root if of_grid else cover.leaf_numbers
 
     def visit(nodes: Index, cells: Cells) -> Cells:
         boxes = asked.places(cells.lo, cells.hi)
-        k = np.flatnonzero(splits.where[nodes] < 0)
+        k = np.flatnonzero(cover.where[nodes] < 0)
         signs, uppers = bounded(asked, boxes, cells.signs, k)
         np.maximum.at(found, place[nodes[k]], uppers)
         return Cells(cells.lo, cells.hi, signs)
 
-    fits = walk(splits, cover.groups(asked.batch, asked.columns), visit, halves, asked.batch // 2)
+    fits = walk(cover, grid.groups(asked.batch, asked.columns), visit, halves, asked.batch // 2)
     return np.where(found == -np.inf, np.inf, found) if fits else np.full(count, np.inf)
 
 
@@ -154,18 +150,4 @@ def read_cells(arrays: Mapping[str, Any]) -> PartitionCertificate:
     asked, claims = Question.read(arrays, LargestNorm()), real(arrays, "claims", (None,), 0.0, np.inf)
     if not isinstance(asked.region, Box):
         raise FileFormatError("cells are cells of a box, and the file has none")
-    return PartitionCertificate(asked, _cover(arrays), bool(one_whole(arrays, "of_grid", 0, 1)), claims)
-
-
-def _cover(arrays: Mapping[str, Any]) -> Cover:
-    edges, values = real(arrays, "edges", (None,)), real(arrays, "values", (None,))
-    counts = whole(arrays, "edge_counts", (None,), 2, len(edges))
-    splits = whole(arrays, "splits", (None,), LEAF, LARGEST_WHOLE)
-    if not len(counts) or counts.sum() != len(edges):
-        raise FileFormatError("'edge_counts' does not say whose edges there are")
-    if len(splits) > MOST_NODES or int(np.sum(splits >= 0)) != len(values):
-        raise FileFormatError("'splits' and 'values' do not fit together")
-    value = np.zeros(len(splits))
-    value[splits >= 0] = values
-    parts = np.split(edges, np.cumsum(counts)[:-1])
-    return Cover(tuple(parts), splits, value)
+    return PartitionCertificate(asked, read_tree(arrays), bool(one_whole(arrays, "of_grid", 0, 1)), claims)

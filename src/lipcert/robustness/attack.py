@@ -7,7 +7,6 @@ lies in the ball in real arithmetic; it is then pulled towards its input as far 
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm
 from lipcert.robustness.data import Labels
-from lipcert.robustness.scores import class_scores, room_for_another
+from lipcert.robustness.decision import class_scores, room_for_another
 from lipcert.rounding import Array, add_down, add_up
 
 Places = NDArray[np.intp]
@@ -25,7 +24,7 @@ Domain = tuple[float, float] | None
 STEPS = 24
 RESTARTS = 2
 _BATCH = 2048
-_HALVINGS = 12  # of the segment between an input and its counterexample
+_HALVINGS = 12  # steps of bisection on the segment between an input and its counterexample
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,35 +55,33 @@ def no_counterexamples(count: int, inputs: int) -> Counterexamples:
     return Counterexamples(np.full(count, np.inf), np.zeros(0, dtype=np.intp), np.zeros((0, inputs)))
 
 
+@dataclass(frozen=True)
+class Perturbation:
+    """How inputs may change: by at most `radius` in a norm, and within the limits where there are any."""
+
+    radius: float
+    limits: Domain = None
+    norm: Norm = INF
+
+
 def attack(
     net: Network,
     inputs: Array,
     labels: Labels,
-    radius: float,
-    *,
-    domain: Domain = None,
+    allowed: Perturbation,
     where: Places | None = None,
     seed: int = 0,
-    steps: int = STEPS,
-    restarts: int = RESTARTS,
-    deadline: float | None = None,
-    norm: Norm = INF,
 ) -> Counterexamples:
-    """Look for a counterexample within `radius` of every input of `where`, inside the domain when one is given.
-
-    Past `deadline` (time.monotonic) the remaining batches are left alone.
-    """
+    """Look for a counterexample near every input, or near the inputs with the numbers `where`."""
     rng = np.random.default_rng(seed)
     found = no_counterexamples(len(inputs), net.inputs)
     places = np.arange(len(inputs)) if where is None else where
     radii, kept, points = found.radius, [found.places], [found.points]
     for start in range(0, len(places), _BATCH):
-        if deadline is not None and time.monotonic() > deadline:
-            break
         chosen = places[start : start + _BATCH]
-        search = _Search(net, inputs[chosen], labels[chosen], radius, domain, rng, norm)
-        for k in range(restarts):
-            search.descend(steps, k)
+        search = _Search(net, inputs[chosen], labels[chosen], allowed, rng)
+        for k in range(RESTARTS):
+            search.descend(k)
         radii[chosen] = search.distance
         hit = np.flatnonzero(np.isfinite(search.distance))
         kept.append(chosen[hit])
@@ -95,26 +92,18 @@ def attack(
 class _Search:
     """One batch: the balls, and the nearest proved counterexample of each input so far."""
 
-    def __init__(
-        self,
-        net: Network,
-        x: Array,
-        labels: Labels,
-        radius: float,
-        domain: Domain,
-        rng: np.random.Generator,
-        norm: Norm,
-    ) -> None:
-        self.net, self.x, self.labels, self.radius, self.rng, self.norm = net, x, labels, radius, rng, norm
-        ends = np.full(x.shape, radius)
+    def __init__(self, net: Network, x: Array, labels: Labels, allowed: Perturbation, rng: np.random.Generator) -> None:
+        self.net, self.x, self.labels, self.rng = net, x, labels, rng
+        self.radius, self.norm, limits = allowed.radius, allowed.norm, allowed.limits
+        ends = np.full(x.shape, self.radius)
         # Rounded inward: every float between lo and hi is in the ball of real numbers.
         self.lo, self.hi = add_up(x, -ends), add_down(x, ends)
-        if domain is not None:
-            self.lo, self.hi = np.maximum(self.lo, domain[0]), np.minimum(self.hi, domain[1])
+        if limits is not None:
+            self.lo, self.hi = np.maximum(self.lo, limits[0]), np.minimum(self.hi, limits[1])
         self.distance = np.full(len(x), np.inf)
         self.best = x.copy()
 
-    def descend(self, steps: int, restart: int) -> None:
+    def descend(self, restart: int) -> None:
         """The first run starts at the input and follows the nearest rival; the others start at random points and
         keep the rival that is second, third, ... there."""
         rows = np.flatnonzero(np.isinf(self.distance))
@@ -124,7 +113,7 @@ class _Search:
         point = self.x[rows] if restart == 0 else self.rng.uniform(lo, np.maximum(lo, hi))
         point = self._inside(np.clip(point, lo, hi), rows)
         rivals = None if restart == 0 else self._rivals(rows, restart)
-        for k in range(steps):
+        for k in range(STEPS):
             gradient, done = self._gradient(point, self.labels[rows], rivals)
             if done.any():
                 self._offer(rows[done], point[done])
@@ -133,7 +122,7 @@ class _Search:
                 rows, gradient = rows[~done], gradient[~done]
                 point, lo, hi = point[~done], lo[~done], hi[~done]
                 rivals = None if rivals is None else rivals[~done]
-            length = 2.0 * self.radius * 0.5 ** (5.0 * k / steps)
+            length = 2.0 * self.radius * 0.5 ** (5.0 * k / STEPS)
             point = self._inside(np.clip(point - length * self._step(gradient), lo, hi), rows)
         leads = _leads(self.net, point, self.labels[rows])
         self._offer(rows[leads.min(axis=1) < 0], point[leads.min(axis=1) < 0])
@@ -197,7 +186,10 @@ class _Search:
 
 
 def another_class_wins(net: Network, points: Array, labels: Labels, stated: bool = False) -> NDArray[np.bool_]:
-    """Whether the exact scores prove it, for every point; `stated`: on a machine that adds in another order too."""
+    """For every point, whether the exact scores prove that another class wins.
+
+    With `stated`, a machine that adds in another order proves it as well.
+    """
     if not len(points):
         return np.zeros(0, dtype=bool)
     scores = class_scores(net, points)

@@ -19,19 +19,19 @@ from lipcert.jobs import End, JobFolder, Outcome, Piece, Progress, Run, chosen_e
 from lipcert.jobs.executors import Cluster, check_workers
 from lipcert.problem.arrays import array_of
 from lipcert.problem.network import Network
-from lipcert.problem.norms import INF, Norm, parse_norm
+from lipcert.problem.norms import Norm, parse_norm
 from lipcert.readers.given import TorchModule, network_of
-from lipcert.robustness.attack import Counterexamples, attack, no_counterexamples
+from lipcert.robustness.attack import Counterexamples, Perturbation, attack, no_counterexamples
 from lipcert.robustness.check import Check, check_kept_input, check_kept_pair, checked_outcomes
 from lipcert.robustness.data import DataSet, as_data_set
-from lipcert.robustness.decision import Classified, classify, rival_radii, room
-from lipcert.robustness.pairs import PairOptions, constants_of, matrix, pair_pieces
-from lipcert.robustness.question import TIME_LIMIT, Domain, Question, Radii, check_domain, check_radii, check_seconds
-from lipcert.robustness.refine import Ball, refine_pieces, refined_radii
+from lipcert.robustness.decision import Classified, class_count, classify, rival_radii, room
+from lipcert.robustness.pairs import constants_of, matrix, pair_pieces
+from lipcert.robustness.question import TIME_LIMIT, DataQuestion, Radii, check_domain, check_radii, check_seconds
+from lipcert.robustness.refine import Ball, SharedRadii, refine_pieces, refined_radii
 from lipcert.robustness.result import PREDICTED, Certification
-from lipcert.robustness.scores import class_count
 from lipcert.robustness.stored import write_sources
 from lipcert.rounding import Array
+from lipcert.search.settings import Settings
 
 OnProgress = Callable[[str, Progress | None], None]
 
@@ -90,11 +90,12 @@ def certify(
     check_workers(workers)
     each = memory if scheduler is not None else share_of(limit, workers)
     method = method.lower() if isinstance(method, str) else method  # one job, however it was written
-    options = PairOptions(method, solver, _seconds(time_limit), lower, seed, parse_norm(norm), each)
+    settings = Settings(method=method, solver=solver, time_limit=time_limit, lower=lower, seed=seed, memory=each)
     network = network_of(net, data.image_shape if isinstance(inputs, DataSet) else array_of(inputs).shape[1:])
     if network_file is None and isinstance(net, str | os.PathLike):
         network_file = os.fspath(net)
-    question = Question(network, data, check_radii(radius), check_domain(domain), clip, options, check_seconds(refine))
+    where = (check_radii(radius), check_domain(domain), clip)
+    question = DataQuestion(network, data, *where, parse_norm(norm), settings, check_seconds(refine))
     question.check()
     if out is not None and not isinstance(out, str | os.PathLike):
         raise InputError(f"out={shown(out)}: give the path of a job folder")
@@ -120,7 +121,7 @@ def certify(
         job = _Job(question, folder, executor, on_progress, network_file)
         unseen = unwatched(memory)
         job.notes += [] if unseen is None else [unseen]
-        job.notes += [] if folder is None else _other_limit(folder, options.time_limit)
+        job.notes += [] if folder is None else _other_limit(folder, settings.time_limit)
         return job.run(attacks)
 
 
@@ -129,7 +130,7 @@ class _Job:
 
     def __init__(
         self,
-        question: Question,
+        question: DataQuestion,
         folder: JobFolder | None,
         executor: Executor,
         on_progress: OnProgress | None,
@@ -145,7 +146,7 @@ class _Job:
     def run(self, attacks: bool) -> Certification:
         q = self.q
         method, where = q.settled()
-        work = pair_pieces(q.net, q.region, q.pairs)
+        work = pair_pieces(q.net, q.region, q.settings, q.norm)
         run = self._pieces("pair constants", work, self._proved_ones(work, check_kept_pair), None)
         pairs = constants_of(run.outcomes)
         short = sum(o.value is not None and o.value.get("status") == "memory_limit" for o in run.outcomes.values())
@@ -160,33 +161,32 @@ class _Job:
         found = no_counterexamples(len(q.data), q.net.inputs)
         if attacks and run.end is not End.INTERRUPTED:
             self._stage("attacks")
-            about = (q.net, q.data.inputs, classified, certified, q.radii, q.limits, q.pairs.seed)
-            found = search_counterexamples(*about, q.pairs.norm)
+            found = search_counterexamples(q, classified, certified)
         refined = np.zeros(len(q.data), dtype=bool)
         if q.refine > 0 and run.complete:
-            certified, refined = self._refine(classified, rivals, found, constants, reach)
+            certified, refined = self._refine(classified, SharedRadii(rivals, constants, reach), found)
         result = self._result(method, pairs, classified, certified, found, refined)
         if self.folder is not None:
             result.save(self.folder.path)
         return result
 
     def _refine(
-        self, classified: Classified, rivals: Array, found: Counterexamples, constants: Array, reach: Array
+        self, classified: Classified, shared: SharedRadii, found: Counterexamples
     ) -> tuple[Array, NDArray[np.bool_]]:
         """Inputs that are neither certified nor attacked at some radius, one by one, while the time lasts."""
         q = self.q
-        balls = Ball.open_ones(q.data.inputs, classified, rivals, found.radius, q.radii, q.limits, constants, reach)
-        work = refine_pieces(q.net, balls, q.refine, q.pairs.memory)
+        balls = Ball.open_ones(q.data.inputs, classified, shared, found.radius, q.radii, q.limits)
+        work = refine_pieces(q.net, balls, q.refine, q.settings.memory)
         stored = self._proved_ones(work, check_kept_input)
         run = self._pieces("refinement", work, stored, time.monotonic() + q.refine)
         if run.end is End.DEADLINE:
             self.complete = True  # the time given was used
             left = len(balls) - len(run.outcomes)
             self.notes.append(f"refinement stopped at its time limit; {left} open inputs were not looked at")
-        return refined_radii(np.asarray(rivals.min(axis=1), dtype=np.float64), run.outcomes)
+        return refined_radii(np.asarray(shared.rivals.min(axis=1), dtype=np.float64), run.outcomes)
 
     def _proved_ones(self, pieces: list[Piece], check: Check) -> dict[str, Outcome]:
-        """What the folder holds and proves of these pieces."""
+        """The outcomes of these pieces that the folder holds and that are proved again just now."""
 
         def see(progress: Progress) -> None:
             self._stage("checking what is kept", progress)
@@ -235,7 +235,7 @@ class _Job:
             domain=q.domain,
             clip=q.clip,
             radii=q.radii,
-            norm=q.pairs.norm,
+            norm=q.norm,
             method=method,
             classes=class_count(q.net),
             pairs=pairs,
@@ -251,28 +251,20 @@ class _Job:
         )
 
 
-def search_counterexamples(
-    net: Network,
-    inputs: Array,
-    classified: Classified,
-    certified: Array,
-    radii: tuple[float, ...],
-    limits: Domain,
-    seed: int,
-    norm: Norm = INF,
-) -> Counterexamples:
+def search_counterexamples(question: DataQuestion, classified: Classified, certified: Array) -> Counterexamples:
     """Attack every correct input at the largest radius, certified or not: a certified one that falls is a bug that must
     come out. Then go down the radii with those that fell, where they are not certified.
     """
-    found = no_counterexamples(len(inputs), net.inputs)
-    for k, radius in enumerate(reversed(radii)):
+    q, inputs = question, question.data.inputs
+    found = no_counterexamples(len(inputs), q.net.inputs)
+    for k, radius in enumerate(reversed(q.radii)):
         if k == 0:
             where = np.flatnonzero(~classified.wrong)
         else:
             fell = np.isfinite(found.radius) & (found.radius > radius)
             where = np.flatnonzero(fell & (certified < radius))
-        new = attack(net, inputs, classified.labels, radius, domain=limits, where=where, seed=seed, norm=norm)
-        found = found.merged(new)
+        allowed = Perturbation(radius, q.limits, q.norm)
+        found = found.merged(attack(q.net, inputs, classified.labels, allowed, where, q.settings.seed))
     return found
 
 
@@ -283,11 +275,6 @@ def share_of(limit: float, workers: int) -> float:
     each = (limit - (resident() or 0.0)) / workers
     check_share(each, limit, workers)
     return each
-
-
-def _seconds(limit: float) -> float:
-    """The same limit for the same job, however it was written; what is no number is refused with the other options."""
-    return float(limit) if isinstance(limit, int | float) else limit
 
 
 def _other_limit(folder: JobFolder, seconds: float) -> list[str]:

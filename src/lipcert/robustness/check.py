@@ -30,11 +30,11 @@ from lipcert.proof.file import load_certificate
 from lipcert.proof.margins import MarginCertificate
 from lipcert.robustness.attack import Counterexamples, another_class_wins, distance
 from lipcert.robustness.data import Labels
-from lipcert.robustness.pairs import PairOptions
+from lipcert.robustness.decision import pair_output
 from lipcert.robustness.refine import Ball, against
-from lipcert.robustness.scores import pair_output
 from lipcert.rounding import Array
 from lipcert.search.progress import Status
+from lipcert.search.settings import Settings
 from lipcert.witness.witness import evaluate
 
 Domain = tuple[float, float] | None
@@ -121,18 +121,24 @@ def proved_radius(net: Network, ball: Ball, file: Path) -> tuple[float, Reason]:
 
 
 def check_kept_pair(
-    net: Network, region: Region, i: int, j: int, options: PairOptions, value: dict[str, Any], file: Path | None
+    net: Network,
+    region: Region,
+    pair: tuple[int, int],
+    _settings: Settings,
+    norm: Norm,
+    value: dict[str, Any],
+    file: Path | None,
 ) -> dict[str, Reason]:
     """The answer about a stored outcome of `pair_constant` with these arguments."""
     try:
         told = _PAIR(value, "")
     except InputError as error:
         return {"reason": f"its record is damaged: {error}"}
-    if (told["i"], told["j"]) != (i, j) or (told["upper"] is None) != (file is None):
+    if (told["i"], told["j"]) != pair or (told["upper"] is None) != (file is None):
         return {"reason": "its record is about something else"}
-    if value.get("status") == Status.INTERRUPTED.name.lower():  # of a release that kept these
+    if value.get("status") == Status.INTERRUPTED.name.lower():  # an earlier release kept these
         return {"reason": "it was interrupted"}
-    about = (net, region, options.norm, i, j)
+    about = (net, region, norm, *pair)
     reason = None if file is None else check_upper(*about, told["upper"], file)
     if reason is None and told["lower"] is not None:
         reason = check_lower(*about, told["lower"], told["witness"])
@@ -162,7 +168,7 @@ def check_refined(net: Network, ball: Ball, radius: float, file: Path) -> Reason
 
 
 def reason_of(answer: dict[str, Any] | None, error: str | None) -> Reason:
-    """What became of a check that ran as a piece: one that failed proves nothing."""
+    """The reason that a check gave when it ran as a piece; a check that failed gives its error."""
     return error if answer is None else _REASON(answer, "")["reason"]
 
 
@@ -173,7 +179,7 @@ def check_counterexamples(
     the radius, and within the limits where there are any."""
     if not len(found.places):
         return np.zeros(0, dtype=bool)
-    with np.errstate(all="ignore"):  # what overflows proves nothing; it is no message
+    with np.errstate(all="ignore"):  # a number that overflows proves nothing, and needs no warning
         near = distance(found.points, inputs[found.places], norm) <= found.radius[found.places]
         good = near & another_class_wins(net, found.points, labels[found.places])
     if limits is not None:

@@ -330,7 +330,7 @@ def _numbers(body: str, names: list[str]) -> NDArray[Any]:
 
 
 def _fault(body: str, first: int) -> str:
-    """What makes a text no table; `first` is the number of its first line in the file."""
+    """The fault that makes a text no table; `first` is the number of its first line in the file."""
     lines = enumerate(body.splitlines(), start=first)
     rows = [(number, [word.strip() for word in line.split(",")]) for number, line in lines if line.strip()]
     found = fault_of(rows, "write classes as numbers from 0, and leave other words out")

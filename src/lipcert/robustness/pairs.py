@@ -22,42 +22,26 @@ from lipcert.problem.norms import INF, Norm
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box, Everywhere, Region
 from lipcert.proof import Certificate
-from lipcert.robustness.scores import class_count, pair_output
+from lipcert.robustness.decision import class_count, pair_output
 from lipcert.rounding import Array
 from lipcert.search.progress import Status
+from lipcert.search.settings import Settings
 
 MAX_CLASSES = 200
 _TIGHT_UP_TO = 800  # order of the moment matrix up to which `auto` takes the region into account
 
 
-@dataclass(frozen=True)
-class PairOptions:
-    """How the constants are proved; `time_limit` is for each."""
-
-    method: str = "auto"
-    solver: str = "auto"
-    time_limit: float = 60.0
-    lower: bool = False
-    seed: int = 0
-    norm: Norm = INF
-    memory: int | float | str | None = None  # of the process that proves it
-
-    def check(self, net: Network) -> None:
-        """Refuse before any work."""
-        shared = [method.name for method in table.METHODS if method.for_many]
-        if self.method not in shared:
-            literal = any(method.name == self.method for method in LITERAL)
-            hint = " (its literal form has no certificate)" if literal else ""
-            raise MethodError(f"unknown method {self.method!r}{hint}; use one of {', '.join(shared)}")
-        refused = _refusal(net, self.method, self.norm)
-        if refused is not None:
-            raise MethodError(refused)
-        table.named(self.method).check_solver(self.solver)
-        seconds, seed = self.time_limit, self.seed
-        if not (isinstance(seconds, int | float) and math.isfinite(seconds) and seconds > 0):
-            raise InputError.about("time_limit", f"must be a positive number of seconds, not {seconds!r}")
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise InputError.about("seed", f"must be a whole number >= 0, not {seed!r}")
+def check_method(net: Network, settings: Settings, norm: Norm) -> None:
+    """Refuse a method or a solver that cannot prove the constants of pairs, before any work."""
+    shared = [method.name for method in table.METHODS if method.for_many]
+    if settings.method not in shared:
+        literal = any(method.name == settings.method for method in LITERAL)
+        hint = " (its literal form has no certificate)" if literal else ""
+        raise MethodError(f"unknown method {settings.method!r}{hint}; use one of {', '.join(shared)}")
+    refused = _refusal(net, settings.method, norm)
+    if refused is not None:
+        raise MethodError(refused)
+    table.named(settings.method).check_solver(settings.solver)
 
 
 @dataclass(frozen=True)
@@ -84,7 +68,9 @@ class PairConstant:
         }
 
 
-def settle(net: Network, region: Box | Everywhere, options: PairOptions) -> tuple[str, Box | Everywhere]:
+def settle(
+    net: Network, region: Box | Everywhere, settings: Settings, norm: Norm = INF
+) -> tuple[str, Box | Everywhere]:
     """The method that `auto` means here, and the region that the proofs are about.
 
     `shor` is proved without x, on the whole input space: a proof for every region, and many times faster. `auto` takes
@@ -92,9 +78,9 @@ def settle(net: Network, region: Box | Everywhere, options: PairOptions) -> tupl
     too when the region fixes no neuron: x then only costs time (docs/experiments/triangles.md). In the other norms the
     lift without x takes its place.
     """
-    method = options.method
+    method = settings.method
     wide = net.depth == 1 and 1 + 2 * net.inputs + net.neurons > _TIGHT_UP_TO
-    if options.norm != INF:
+    if norm != INF:
         free = method == "auto" and wide
         return ("backward-free", Everywhere()) if free else (method, region)
     if method == "auto" and wide:
@@ -115,26 +101,24 @@ def _fixes_nothing(net: Network, region: Region) -> bool:
     return bool(np.all((z.lo < 0) & (z.hi > 0)))
 
 
-def pair_pieces(net: Network, region: Box | Everywhere, options: PairOptions) -> list[Piece]:
-    """One piece for every pair of classes."""
+def pair_pieces(net: Network, region: Box | Everywhere, settings: Settings, norm: Norm = INF) -> list[Piece]:
+    """One piece for every pair of classes; the time limit of the settings is for each."""
     classes = class_count(net)
     if classes > MAX_CLASSES:
         raise InputError(f"{classes} classes have {classes * (classes - 1) // 2:,} pairs; the limit is {MAX_CLASSES}")
-    method, where = settle(net, region, options)
-    settled = replace(options, method=method)
-    return [
-        Piece(f"pair-{i}-{j}", pair_constant, (net, where, i, j, settled)) for i, j in combinations(range(classes), 2)
-    ]
+    method, where = settle(net, region, settings, norm)
+    settled = replace(settings, method=method)
+    pairs = combinations(range(classes), 2)
+    return [Piece(f"pair-{i}-{j}", pair_constant, (net, where, (i, j), settled, norm)) for i, j in pairs]
 
 
-def pair_constant(net: Network, region: Region, i: int, j: int, options: PairOptions) -> Answer:
+def pair_constant(net: Network, region: Region, pair: tuple[int, int], settings: Settings, norm: Norm = INF) -> Answer:
     """Bracket L_ij; the certificate goes with it.
 
     `bound` answers an interrupt with what it has by then. Here it ends the job, which asks again when it goes on.
     """
-    names = ("norm", "method", "solver", "time_limit", "lower", "seed", "memory")
-    wishes = {name: getattr(options, name) for name in names}
-    result = bound(net, region, output=pair_output(net, i, j), **wishes)
+    i, j = pair
+    result = bound(net, region, output=pair_output(net, i, j), norm=norm, **vars(settings))
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     value = {

@@ -1,4 +1,4 @@
-"""What `certify` is asked: everything that the answer depends on, and how a job folder states it."""
+"""The question that `certify` answers, and how a job folder states it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm, parse_norm
 from lipcert.problem.region import Box, Everywhere
 from lipcert.robustness.data import DataSet, check_fits
-from lipcert.robustness.decision import NO_DOMAIN, NO_DOMAIN_TYPED, shared_region
-from lipcert.robustness.pairs import PairOptions, settle
-from lipcert.robustness.scores import class_count
+from lipcert.robustness.decision import NO_DOMAIN, NO_DOMAIN_TYPED, class_count, shared_region
+from lipcert.robustness.pairs import check_method, settle
+from lipcert.search.settings import Settings
 
 Radii = float | Sequence[float]
 Domain = tuple[float, float] | None
@@ -41,43 +41,47 @@ _STORED = record(
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
-    """Everything that the answer depends on."""
+class DataQuestion:
+    """Which inputs of a data set keep their class: everything that the answer depends on.
+
+    `settings` say how the constants of pairs are proved; their time limit and memory are for each pair.
+    """
 
     net: Network
     data: DataSet
     radii: tuple[float, ...]
     domain: Domain
     clip: bool
-    pairs: PairOptions
+    norm: Norm
+    settings: Settings
     refine: float = 0.0
 
     @classmethod
-    def of_job(cls, stored: Mapping[str, Any], net: Network, data: DataSet) -> Question:
-        """The question of a job folder, about this network and these data; refused when they are not the job's."""
+    def of_job(cls, stored: Mapping[str, Any], net: Network, data: DataSet) -> DataQuestion:
+        """The question of a job folder; a network or data set with another hash than the job's is refused."""
         told = _STORED(stored, "question")
         _same("network", net.sha256, told["network"])
         _same("data", data.sha256, told["data"])
         names = ("method", "solver", "time_limit", "lower", "seed")
-        options = PairOptions(**{name: told[name] for name in names}, norm=parse_norm(told["norm"]))
-        question = cls(net, data, check_radii(told["radii"]), check_domain(told["domain"]), told["clip"], options)
+        settings = Settings(**{name: told[name] for name in names})
+        where = (check_radii(told["radii"]), check_domain(told["domain"]), told["clip"])
+        question = cls(net, data, *where, parse_norm(told["norm"]), settings)
         question.check()
         return question
 
     def check(self) -> None:
+        """Refuse what does not fit together, before any work."""
         check_fits(self.data, self.net.inputs, class_count(self.net), self.domain)
-        self.pairs.check(self.net)
+        check_method(self.net, self.settings, self.norm)
         if self.clip and self.domain is None:
             raise InputError(NO_DOMAIN, NO_DOMAIN_TYPED)
-        if self.refine > 0 and self.pairs.norm != INF:
-            raise InputError(
-                f"refinement is for radii in the infinity norm, not in norm {self.pairs.norm}; leave it out"
-            )
+        if self.refine > 0 and self.norm != INF:
+            raise InputError(f"refinement is for radii in the infinity norm, not in norm {self.norm}; leave it out")
 
     @property
     def sentence(self) -> str:
-        """What is asked, for a person."""
-        return data_sentence(len(self.data), self.radii, self.pairs.norm, self.domain, self.clip)
+        """The question for a person."""
+        return data_sentence(len(self.data), self.radii, self.norm, self.domain, self.clip)
 
     @property
     def limits(self) -> Domain:
@@ -91,22 +95,22 @@ class Question:
 
     def settled(self) -> tuple[str, Box | Everywhere]:
         """The method of the constants, and where they have to hold: in the region, or everywhere."""
-        return settle(self.net, self.region, self.pairs)
+        return settle(self.net, self.region, self.settings, self.norm)
 
     def to_dict(self) -> dict[str, Any]:
         """Without `refine`: more time for the same job is a reason to resume it."""
-        norm = {} if self.pairs.norm == INF else {"norm": str(self.pairs.norm)}  # as jobs were before there were others
+        norm = {} if self.norm == INF else {"norm": str(self.norm)}  # as jobs were before there were others
         return norm | {
             "network": self.net.sha256,
             "data": self.data.sha256,
             "radii": list(self.radii),
             "domain": None if self.domain is None else list(self.domain),
             "clip": self.clip,
-            "method": self.pairs.method,
-            "solver": self.pairs.solver,
-            TIME_LIMIT: self.pairs.time_limit,
-            "lower": self.pairs.lower,
-            "seed": self.pairs.seed,
+            "method": self.settings.method,
+            "solver": self.settings.solver,
+            TIME_LIMIT: self.settings.time_limit,
+            "lower": self.settings.lower,
+            "seed": self.settings.seed,
         }
 
 

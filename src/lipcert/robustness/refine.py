@@ -38,6 +38,15 @@ _HOPELESS = 10.0  # times the infeasibility: how far above zero a primal value m
 
 
 @dataclass(frozen=True, eq=False)
+class SharedRadii:
+    """The radii that `rival_radii` derives from the shared constants, with these constants and their reach."""
+
+    rivals: Array
+    constants: Array | None = None
+    reach: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Ball:
     """An input and the radii at which it is open, in increasing order."""
 
@@ -73,14 +82,13 @@ class Ball:
         cls,
         inputs: Array,
         classified: Classified,
-        rivals: Array,
+        shared: SharedRadii,
         attacked: Array,
         radii: tuple[float, ...],
         limits: Domain,
-        constants: Array | None = None,
-        reach: Array | None = None,
     ) -> list[Ball]:
-        """What is neither certified nor attacked at some radius, most promising first; the rest as in `rival_radii`."""
+        """The inputs that are neither certified nor attacked at some radius, most promising first."""
+        rivals, constants, reach = shared.rivals, shared.constants, shared.reach
         balls, certified = [], rivals.min(axis=1)
         candidates = ~classified.wrong & (classified.lead.min(axis=1) > 0)
         for k in np.flatnonzero(candidates):
@@ -101,7 +109,7 @@ class Verdict:
     how: str
     worst: float
     proofs: tuple[MarginProof, ...] = ()
-    rivals: tuple[int, ...] = ()  # of the proofs
+    rivals: tuple[int, ...] = ()  # the rival of each proof
 
 
 def refine_pieces(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from lipcert._version import __version__
 from lipcert.chart.facts import Facts, Shown
 from lipcert.errors import SoundnessError
-from lipcert.files import write_bytes, write_npz
+from lipcert.files import write_json, write_npz
 from lipcert.problem.norms import INF, Norm
 from lipcert.robustness.attack import Counterexamples
 from lipcert.robustness.data import DataSet, Labels
@@ -25,7 +24,7 @@ from lipcert.rounding import Array
 
 PREDICTED = "no labels were given: the classes that the network predicts count as the true ones"
 _IMAGES_KEPT = 2000
-NUMBERS_KEPT = 1 << 26  # of counterexamples: half of what one archive may hold
+NUMBERS_KEPT = 1 << 26  # numbers of counterexamples in one archive, half of its limit
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -101,7 +100,7 @@ class Certification(Shown):
         return {name: int(np.sum(status == code)) for name, code in codes.items()}
 
     def facts(self) -> Facts:
-        """What a person wants to read first."""
+        """The short table that a person reads first."""
         wrong, total = int(self.wrong.sum()), len(self.labels)
         rows = [] if PREDICTED in self.notes else [("classified right", f"{total - wrong} of {total}")]
         for r in self.radii:
@@ -116,7 +115,7 @@ class Certification(Shown):
 
     @property
     def sentence(self) -> str:
-        """What was asked, for a person."""
+        """The question for a person."""
         return data_sentence(len(self.labels), self.radii, self.norm, self.domain, self.clip)
 
     def to_dict(self) -> dict[str, Any]:
@@ -170,5 +169,4 @@ class Certification(Shown):
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write arrays.npz, then result.json, into a folder that exists."""
         write_npz(Path(folder) / "arrays.npz", self.arrays())
-        text = json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
-        write_bytes(Path(folder) / "result.json", text.encode())
+        write_json(Path(folder) / "result.json", self.to_dict())

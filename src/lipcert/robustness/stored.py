@@ -95,7 +95,7 @@ class Tally:
 
 @dataclass(frozen=True, eq=False)
 class StoredJob:
-    """What `lipcert certify --out` left in a folder.
+    """A folder that `lipcert certify --out` filled.
 
     `result` has no inputs while the folder has no arrays.npz: the counts are then all that is known of them. Of the
     inputs it has those that were kept, and it does not say which were refined, only `refined` how many.
@@ -157,13 +157,13 @@ def read_job(folder: str | os.PathLike[str]) -> StoredJob:
 
 
 def read_arrays(path: Path) -> Arrays:
-    """What arrays.npz holds."""
+    """The arrays of arrays.npz."""
     check_readable(path)
     return Archive(path, _ARRAY_NAMES, content="the arrays of a job", advice="run the job again")
 
 
 def read_part(path: Path, kind: Kind) -> dict[str, Any]:
-    """What job.json or result.json says."""
+    """The values of job.json or result.json."""
     value = read_json(path)
     with located(path):
         about = record(format=whole(), kind=text)(value, "")
@@ -315,13 +315,13 @@ class PairClaim:
 
     @property
     def name(self) -> str:
-        """That of its piece."""
+        """The name of its piece."""
         return f"pair-{self.i}-{self.j}"
 
 
 @dataclass(frozen=True, eq=False)
 class Claims:
-    """Of every input the radii and the status; of every pair the constant; and what was asked, as the folder says."""
+    """All claims of a folder: the radii and the status of every input, the constant of every pair, and the question."""
 
     folder: Path
     question: dict[str, Any]
@@ -400,7 +400,7 @@ def write_sources(folder: Path, network: str | None, data: DataSet) -> None:
 
 
 def read_sources(folder: Path) -> Sources:
-    """What the folder says; nothing when it says nothing."""
+    """The sources that the folder names; none if it names none."""
     path = folder / SOURCES
     if not path.exists():
         return Sources()

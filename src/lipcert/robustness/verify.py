@@ -8,29 +8,257 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from lipcert.chart.facts import Facts, Shown
-from lipcert.errors import InputError, shown
-from lipcert.jobs import chosen_executor
+from lipcert.errors import InputError, SoundnessError, shown
+from lipcert.jobs import End, Piece, Progress, chosen_executor, run_pieces
 from lipcert.jobs.executors import check_workers
 from lipcert.problem.network import Network
+from lipcert.problem.region import Region
 from lipcert.readers.given import TorchModule, network_of
+from lipcert.robustness.attack import class_wins
+from lipcert.robustness.check import check_counterexamples, check_lower, check_refined, check_upper, reason_of
 from lipcert.robustness.data import DataSet, as_data_set
-from lipcert.robustness.proving import ClaimsOfOneKind, OnProgress, Proving
-from lipcert.robustness.question import Question
-from lipcert.robustness.stored import read_claims, read_sources
+from lipcert.robustness.decision import (
+    ATTACKED,
+    CERTIFIED,
+    STATUSES,
+    UNDECIDED,
+    Classified,
+    Codes,
+    class_count,
+    classify,
+    decide,
+    lead,
+    rival_radii,
+    room,
+)
+from lipcert.robustness.question import DataQuestion
+from lipcert.robustness.refine import Ball
+from lipcert.robustness.stored import Claims, read_claims, read_sources
+from lipcert.rounding import Array
+from lipcert.steps import step
+
+OnProgress = Callable[[str, Progress | None], None]
+Reasons = dict[str, str | None]
+
+_SHOWN = 100  # failures of one kind that are kept in words
+
+
+@dataclass(frozen=True)
+class ClaimsOfOneKind:
+    """How many claims of a kind the folder makes, how many of them are proved, and the first failures in words."""
+
+    kind: str
+    count: int
+    proved: int
+    seconds: float
+    failures: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "count": self.count,
+            "proved": self.proved,
+            "not_proved": self.count - self.proved,
+            "seconds": round(self.seconds, 3),
+            "failures": list(self.failures),
+        }
+
+
+class Proving:
+    """The mutable side of one call: what is proved so far."""
+
+    def __init__(
+        self, question: DataQuestion, claims: Claims, executor: Executor, on_progress: OnProgress | None
+    ) -> None:
+        self.q, self.claims, self.executor, self.on_progress = question, claims, executor, on_progress
+        self.kinds: list[ClaimsOfOneKind] = []
+        self.clock = time.monotonic()
+        classes = class_count(question.net)
+        self.constants = np.full((classes, classes), np.inf)
+        np.fill_diagonal(self.constants, 0.0)
+
+    def run(self) -> tuple[ClaimsOfOneKind, ...]:
+        self._question()
+        _, where = self.q.settled()
+        self._constants(where)
+        classified = self._classes()
+        reach = room(self.q.data.inputs, where, self.q.radii[-1], self.q.clip)
+        certified = self._radii(classified, reach)
+        attacked = self._counterexamples(classified)
+        self._outcomes(classified, certified, attacked)
+        return tuple(self.kinds)
+
+    def _question(self) -> None:
+        """The result is about what the job asked."""
+        q, told = self.q, self.claims.told
+        domain = None if q.domain is None else list(q.domain)
+        pairs = [
+            ("network", told["network"]["sha256"], q.net.sha256),
+            ("network's shape", list(told["network"]["shape"]), list(q.net.shape)),
+            ("number of inputs", told["data"]["count"], len(q.data)),
+            ("number of classes", told["classes"], class_count(q.net)),
+            ("norm", told["norm"], str(q.norm)),
+            ("domain", None if told["domain"] is None else list(told["domain"]), domain),
+            ("clipping", told["clip"], q.clip),
+            ("list of radii", list(told["radii"]), list(q.radii)),
+        ]
+        wrong = [f"result.json has another {name} than the job" for name, found, asked in pairs if found != asked]
+        self._close("question", len(pairs), wrong)
+        if told["data"]["count"] != len(q.data) or told["classes"] != class_count(q.net):
+            raise InputError(f"{self.claims.folder}: {wrong[0]}; the folder is damaged")
+
+    def _constants(self, where: Region) -> None:
+        about = (self.q.net, where, self.q.norm)
+        uppers = [p for p in self.claims.pairs if p.upper is not None]
+        work = [Piece(p.name, _answer_upper, (*about, p.i, p.j, p.upper, self.claims.file(p.name))) for p in uppers]
+        found = self._reasons("constants", work)
+        for pair in uppers:
+            if found[pair.name] is None and pair.upper is not None:
+                self.constants[pair.i, pair.j] = self.constants[pair.j, pair.i] = pair.upper
+        self._close("constants", len(work), _failed(found))
+        lowers = [p for p in self.claims.pairs if p.lower is not None]
+        told = {p.name: check_lower(*about, p.i, p.j, p.lower or 0.0, self.claims.point(p)) for p in lowers}
+        self._close("lower bounds", len(lowers), _failed(told))
+
+    def _classes(self) -> Classified:
+        """Labels are those of the data, or the predicted ones; a predicted class is one that no other is proved to
+        exceed, so that a tie within rounding may be called either way."""
+        q, claims = self.q, self.claims
+        found = classify(q.net, q.data.inputs, q.data.labels)
+        rows = np.arange(len(q.data))
+        known = (claims.predicted >= 0) & (claims.predicted < class_count(q.net))
+        predicted = np.where(known, claims.predicted, found.predicted)
+        good = known & (found.scores.hi[rows, predicted] >= found.scores.lo.max(axis=1))
+        predicted = np.where(good, predicted, found.predicted)
+        labels = predicted if q.data.labels is None else q.data.labels
+        good &= claims.labels == labels
+        self._close("labels and predictions", len(good), _words("its label or prediction is another one", ~good))
+        return replace(found, labels=labels, predicted=predicted, lead=lead(found.scores, labels))
+
+    def _radii(self, classified: Classified, reach: Array) -> Array:
+        """The claimed radii where constants or margins prove them, elsewhere what the constants prove."""
+        q, claimed = self.q, self.claims.certified
+        rivals = rival_radii(classified, self.constants, reach)
+        shared = np.where(classified.wrong, 0.0, rivals.min(axis=1))
+        further = np.flatnonzero(claimed > shared)
+        plain = (claimed > 0) & (claimed <= shared)
+        self._close("radii by constants", int(plain.sum()), [])
+        sound, wrong = further[~classified.wrong[further]], further[classified.wrong[further]]
+        balls = {f"input-{k}": self._ball(int(k), int(classified.labels[k]), rivals[k], float(reach[k])) for k in sound}
+        work = [
+            Piece(name, _answer_refined, (q.net, ball, float(claimed[ball.index]), self.claims.file(name)))
+            for name, ball in balls.items()
+        ]
+        found = self._reasons("refined inputs", work)
+        failed = _failed(found) + [f"input-{k}: it is misclassified and has a certified radius" for k in wrong]
+        self._close("refined inputs", len(further), failed)
+        proved = np.array([ball.index for name, ball in balls.items() if found[name] is None], dtype=np.intp)
+        certified = np.minimum(claimed, shared)
+        certified[proved] = claimed[proved]
+        return certified
+
+    def _ball(self, k: int, label: int, rivals: Array, reach: float) -> Ball:
+        q = self.q
+        return Ball(k, q.data.inputs[k], label, q.radii, q.limits, rivals, self.constants[label], reach)
+
+    def _counterexamples(self, classified: Classified) -> Array:
+        """The claimed distances where a point proves them, infinite elsewhere."""
+        q, found = self.q, self.claims.counterexamples
+        claimed = np.isfinite(found.radius)
+        proved = np.zeros(len(claimed), dtype=bool)
+        if found.points.shape[1] == q.net.inputs:
+            self._see("counterexamples", None)
+            about = (q.net, q.data.inputs, classified.labels, found, q.limits, q.norm)
+            proved[found.places[check_counterexamples(*about)]] = True
+        failed = _words("no point proves its counterexample", claimed & ~proved)
+        if found.classes is not None and found.points.shape[1] == q.net.inputs:
+            owned = classified.labels[found.places]
+            named = proved[found.places] & ~class_wins(q.net, found.points, owned, found.classes)
+            failed += [f"input-{k}: its counterexample gets another class" for k in np.unique(found.places[named])]
+        self._close("counterexamples", int(claimed.sum()), failed)
+        return np.where(proved, found.radius, np.inf)
+
+    def _outcomes(self, classified: Classified, certified: Array, attacked: Array) -> None:
+        """Every status, tally and picture, from what was proved."""
+        q, claims, told = self.q, self.claims, self.claims.told
+        contradicted = np.flatnonzero(~classified.wrong & (attacked <= certified))
+        if contradicted.size:
+            at = f"{certified[contradicted[0]]!s}, and so is a counterexample at {attacked[contradicted[0]]!s}"
+            raise SoundnessError(f"input {contradicted[0]} is proved up to {at}: a bug in lipcert, please report it")
+        status = decide(q.radii[-1], certified, attacked, classified.wrong)
+        failed = [f"input-{k}: its status is {STATUSES[status[k]]}" for k in np.flatnonzero(status != claims.status)]
+        self._close("statuses", len(status), failed)
+        wrong = int(classified.wrong.sum())
+        asked = {"correct": len(status) - wrong, "misclassified": wrong}
+        rows = [_tally(r, decide(r, certified, attacked, classified.wrong)) for r in q.radii]
+        lines = [] if told["counts"] == asked else ["result.json counts other numbers of misclassified inputs"]
+        stated = {row["radius"]: row for row in told["per_radius"]}
+        others = [row["radius"] for row in rows if stated.get(row["radius"]) != row]
+        lines += [f"result.json counts other numbers at radius {radius:g}" for radius in others]
+        if len(told["per_radius"]) != len(rows):
+            lines.append("result.json counts at other radii")
+        images = q.data.inputs[: len(claims.images)].astype(np.float32)
+        if not np.array_equal(claims.images, images):
+            lines.append("arrays.npz shows other inputs")
+        self._close("tallies and pictures", len(rows) + 3, lines)
+
+    def _reasons(self, stage: str, work: list[Piece]) -> Reasons:
+        """By name why a claim is not proved, None where it is."""
+        run = run_pieces(work, None, self.executor, lambda progress: self._see(stage, progress))
+        if run.end is End.INTERRUPTED:
+            raise KeyboardInterrupt
+        reasons: Reasons = {piece.name: "it was not checked: the workers are gone" for piece in work}
+        return reasons | {name: reason_of(o.value, o.error) for name, o in run.outcomes.items()}
+
+    def _see(self, stage: str, progress: Progress | None) -> None:
+        step()
+        if self.on_progress is not None:
+            self.on_progress(stage, progress)
+
+    def _close(self, kind: str, count: int, failures: list[str]) -> None:
+        now = time.monotonic()
+        told = tuple(failures[:_SHOWN])
+        self.kinds.append(ClaimsOfOneKind(kind, count, count - len(failures), now - self.clock, told))
+        self.clock = now
+
+
+def _answer_upper(*about: Any) -> Reasons:
+    return {"reason": check_upper(*about)}
+
+
+def _answer_refined(*about: Any) -> Reasons:
+    return {"reason": check_refined(*about)}
+
+
+def _failed(reasons: Reasons) -> list[str]:
+    return [f"{name}: {reason}" for name, reason in reasons.items() if reason is not None]
+
+
+def _words(reason: str, bad: NDArray[np.bool_]) -> list[str]:
+    return [f"input-{k}: {reason}" for k in np.flatnonzero(bad)]
+
+
+def _tally(radius: float, status: Codes) -> dict[str, Any]:
+    counts = np.bincount(status, minlength=len(STATUSES)).tolist()
+    codes = {"certified": CERTIFIED, "attacked": ATTACKED, "undecided": UNDECIDED}
+    return {"radius": radius, **{name: counts[code] for name, code in codes.items()}}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FolderVerification(Shown):
-    """What `verify_folder` found; `proved` when every claim follows from what the folder holds."""
+    """The answer of `verify_folder`; `proved` if every claim follows from the certificates in the folder."""
 
-    question: Question
+    question: DataQuestion
     kinds: tuple[ClaimsOfOneKind, ...]
     seconds: float
 
@@ -55,7 +283,7 @@ class FolderVerification(Shown):
         }
 
     def facts(self) -> Facts:
-        """What a person wants to read first."""
+        """The short table that a person reads first."""
         rows = [("about", self.question.sentence)]
         rows += [(kind.kind, f"{kind.proved:,} of {kind.count:,} proved") for kind in self.kinds]
         rows += [("failed", line) for line in self.failures]
@@ -87,7 +315,7 @@ def verify_folder(
     start = time.monotonic()
     claims = read_claims(Path(folder))
     data = _data(claims.folder, inputs, labels)
-    question = Question.of_job(claims.question, _network(claims.folder, net, data), data)
+    question = DataQuestion.of_job(claims.question, _network(claims.folder, net, data), data)
     with chosen_executor(workers) as executor:
         kinds = Proving(question, claims, executor, on_progress).run()
     return FolderVerification(question, kinds, time.monotonic() - start)

@@ -23,7 +23,7 @@ from lipcert.errors import FileFormatError, LipcertError, SoundnessError
 from lipcert.files.archive import Archive
 from lipcert.jobs import Answer, End, JobFolder, Outcome, Piece, run_pieces
 from lipcert.jobs.run import Progress as PieceProgress
-from lipcert.proof.splits import Cells, Index, Signs
+from lipcert.proof.cells import Cells, Index, Signs
 from lipcert.rounding import Array
 from lipcert.search.scores import NEVER
 

@@ -17,8 +17,8 @@ import numpy as np
 from lipcert.errors import InputError
 from lipcert.jobs import End
 from lipcert.jobs.run import Progress as PieceProgress
-from lipcert.proof.cover import Cover
-from lipcert.proof.splits import Cells, Index
+from lipcert.proof.cells import Cells, Index
+from lipcert.proof.tree import Tree
 from lipcert.rounding import Array
 from lipcert.search.blocks import BlockRunner, Found
 from lipcert.search.leaves import Leaves
@@ -95,10 +95,10 @@ class BoxLeaves(Leaves):
     COLUMNS = (*Leaves.COLUMNS, "root", "upper", "lower", "points", "done")
     IN_PLACE = True
 
-    def __init__(self, cover: Cover, sign_columns: int) -> None:
-        lo, hi, self.root = cover.leaves()
+    def __init__(self, cover: Tree, sign_columns: int) -> None:
+        lo, hi, self.root = cover.boxes()
         super().__init__(Cells(lo, hi, np.zeros((len(lo), sign_columns), dtype=np.int8)))
-        self.edges, count = cover.edges, len(lo)
+        self.grid, count = cover.grid, len(lo)
         self.upper, self.lower = np.full(count, np.inf), np.zeros(count)
         self.points = self.lo / 2 + self.hi / 2
         self.done = np.zeros(count, dtype=bool)
@@ -125,12 +125,12 @@ class BoxLeaves(Leaves):
         fresh |= {"points": np.where(better[:, None], self.points[twice], found.points)}
         self.split(rows, fresh | {"done": np.ones(len(twice), dtype=bool)})
 
-    def cover(self) -> tuple[Cover, Index]:
-        """The cover, and the rows of the leaves in its order."""
+    def cover(self) -> tuple[Tree, Index]:
+        """The tree, and the rows of the leaves in its order."""
         tree, nodes = self.tree, self.tree.order()
         row = np.full(len(tree), -1, dtype=np.int64)
         row[self.node] = np.arange(len(self.node))
-        return Cover(self.edges, tree.where[nodes], tree.value[nodes]), row[nodes[~tree.is_split[nodes]]]
+        return Tree(tree.where[nodes], tree.value[nodes], self.grid), row[nodes[~tree.is_split[nodes]]]
 
     def of_roots(self) -> tuple[Array, Array, Index]:
         """Of every cell of the grid: the largest upper and lower bound of its leaves, and the leaf with the latter."""
@@ -147,7 +147,7 @@ class BoxLeaves(Leaves):
 class BoxSearch(LeafSearch[BoxLeaves]):
     """Rounds over the cells of a box: in each the worst leaves are split, in blocks."""
 
-    def __init__(self, runner: BlockRunner, cover: Cover, goal: CellGoal, of_grid: bool, most: int) -> None:
+    def __init__(self, runner: BlockRunner, cover: Tree, goal: CellGoal, of_grid: bool, most: int) -> None:
         super().__init__(BoxLeaves(cover, runner.objective.sign_columns), most)
         self.runner, self.objective, self.goal, self.of_grid = runner, runner.objective, goal, of_grid
         self.splits = self.bounded = self.rounds = 0

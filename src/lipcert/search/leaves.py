@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from lipcert.proof.splits import Cells, Index, halves
+from lipcert.proof.cells import Cells, Index, halves
 from lipcert.rounding import Array
 from lipcert.search.scores import NEVER
 from lipcert.search.tree import GrowingTree, Mask

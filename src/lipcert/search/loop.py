@@ -19,7 +19,7 @@ import numpy as np
 
 from lipcert.budget import Budget
 from lipcert.proof import Certificate
-from lipcert.proof.splits import Index
+from lipcert.proof.cells import Index
 from lipcert.proof.tree import Tree
 from lipcert.rounding import Array
 from lipcert.search.leaves import Leaves
@@ -96,7 +96,7 @@ class SearchOutcome:
     def leaves(self) -> int:
         """How many leaves the tree in the certificate has."""
         proof = self.certificate.proof
-        return len(proof.leaves) if isinstance(proof, Tree) else 0
+        return proof.count if isinstance(proof, Tree) else 0
 
 
 class Queue(Generic[T]):

@@ -9,6 +9,7 @@ from enum import Enum
 from lipcert.solver import Progress as Iteration
 
 NOTHING = 1e-140  # a constant below this is zero but for rounding
+CLOSED = 1e-6  # the relative gap at which a bracket is called closed: about what proofs lose to rounding
 
 
 def relative_gap(lower: float | None, upper: float) -> float | None:

@@ -15,7 +15,7 @@ from lipcert.bounds import Interval, LinearBounds, directions
 from lipcert.bounds.interval import times
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
-from lipcert.proof.splits import Index
+from lipcert.proof.cells import Index
 from lipcert.rounding import Array
 
 NEVER = -1  # in place of a coordinate or a neuron: this cell cannot be split

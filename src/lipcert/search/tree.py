@@ -12,7 +12,8 @@ from copy import copy
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.proof.splits import LEAF, Index
+from lipcert.proof.cells import Index
+from lipcert.proof.tree import LEAF
 from lipcert.rounding import Array
 
 Mask = NDArray[np.bool_]
@@ -20,7 +21,7 @@ _FIRST = 64  # nodes that there is room for at first
 
 
 class GrowingTree:
-    """Of every node: `where` it is split (as in `proof.splits`), at which `value`, the number of its half `below`, and
+    """Of every node: `where` it is split (as in `proof.tree`), at which `value`, the number of its half `below`, and
     `own`, the bound that a proof of this node alone gives, infinite where there is none.
 
     A copy stays what it was when the original is split.
@@ -76,7 +77,7 @@ class GrowingTree:
         return halves
 
     def order(self, ends: Mask | None = None) -> Index:
-        """The nodes level by level, as `proof.splits` has them; what is below `ends` is left out."""
+        """The nodes level by level, as `proof.tree` has them; what is below `ends` is left out."""
         inner = self.is_split if ends is None else self.is_split & ~ends
         return np.concatenate(list(self._levels(inner)))
 

@@ -24,7 +24,7 @@ from lipcert.relaxation.rank_two import Floats, Integers, RankTwoProblem
 from lipcert.relaxation.triangles import SIGNS, Grid, grid_matrix, grid_parts
 from lipcert.solver.bordered import Bordered
 from lipcert.solver.costs import INTERIOR_CALLS, INTERIOR_ROW, THIN_CALLS
-from lipcert.solver.low_rank import Factors
+from lipcert.solver.low_rank import Extrapolation, Factors
 from lipcert.solver.start import dual_matrix
 from lipcert.steps import THIN
 
@@ -153,7 +153,7 @@ class GridRun:
         self.aim = self._aim()
         mean = float(self.factors.weight.mean())
         self.penalty, self.row_penalty = options.penalty * mean, options.row_penalty * mean
-        self.round, self.last, self.row_violation = 0, np.inf, 0.0
+        self.round, self.row_violation = 0, 0.0
         self._begin(start)
 
     def _aim(self) -> Moments:
@@ -179,7 +179,7 @@ class GridRun:
                 self.y = form.scaled_multipliers(given) * factors.free
             if start.R is not None and start.R.shape == self.R.shape:
                 self.R = factors.vectors(start.R[form.permutation])[0]
-        self.base, self.speed = (self.y, self.L), 1.0
+        self.base, self.extrapolation = (self.y, self.L), Extrapolation()
         self._watch()
 
     def _watch(self) -> None:
@@ -227,13 +227,11 @@ class GridRun:
         return self.round < self.options.rounds and max(self.violation, self.row_violation) > self.options.tolerance
 
     def _extrapolate(self, y: Floats, L: Floats, change: float) -> None:
-        """The next round's multipliers: a step further along the last change (Nesterov), unless it grew."""
-        self.speed = 1.0 if change > self.last else (1.0 + np.sqrt(1.0 + 4.0 * self.speed**2)) / 2
-        ahead = (self.speed - 1.0) / (self.speed + 2.0)
+        """The next round's multipliers: a step further along the last change."""
+        ahead = self.extrapolation.ahead(change)
         self.y = self.factors.signed(y + ahead * (y - self.base[0]))
         self.L = np.maximum(L + ahead * (L - self.base[1]), 0.0)
         self.base = (y, L)
-        self.last = change
 
     def _moments(self, V: Floats) -> Moments:
         T, W, e = V[self.left], V[self.right], V[self.one]

@@ -32,6 +32,20 @@ from lipcert.steps import THIN
 Lagrangian = Callable[[Floats], tuple[float, Floats]]  # value and slope at rows of the right lengths
 
 
+class Extrapolation:
+    """How far multipliers go beyond their last change before the next round (Nesterov): further each time, unless the
+    change grew."""
+
+    def __init__(self) -> None:
+        self.speed, self.last = 1.0, np.inf
+
+    def ahead(self, change: float) -> float:
+        """The share of the last change, whose size is given, that is added once more."""
+        self.speed = 1.0 if change > self.last else (1.0 + np.sqrt(1.0 + 4.0 * self.speed**2)) / 2
+        self.last = change
+        return float((self.speed - 1.0) / (self.speed + 2.0))
+
+
 class Factors:
     """The problem as the low-rank methods need it, without R and y, which change."""
 

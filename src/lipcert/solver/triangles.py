@@ -27,6 +27,7 @@ from lipcert.budget import Budget
 from lipcert.relaxation.rank_two import Floats, Integers
 from lipcert.relaxation.triangles import NO_TRIANGLES, Triangles
 from lipcert.solver.costs import EIGENVALUE, EIGENVALUE_CALLS, THIN_CALLS
+from lipcert.solver.low_rank import Extrapolation
 from lipcert.steps import THIN
 
 # Entries that one search for violated triangles looks at. Where all pairs have more, a random part of the pairs is
@@ -227,7 +228,7 @@ class TriangleRun:
         self.scale, self.weight = 1.0, 1.0
         if start is not None and start.V.shape == V.shape and np.all(start.triangles.nodes < self.size):
             V, self.triangles, self.g = start.V, start.triangles, start.g
-        self.base, self.mean, self.speed, self.last = self.g, self.g, 1.0, np.inf
+        self.base, self.mean, self.extrapolation = self.g, self.g, Extrapolation()
         self.served = 0  # rounds since the list was drawn
         self.period = options.seldom  # rounds that it lasts, more each time: a longer list converges slower
         self.V, self.round, self.violation, self.threshold = unit(V), 0, np.inf, 0.35
@@ -307,7 +308,7 @@ class TriangleRun:
         none = np.zeros(len(new))
         self.triangles = known.joined(new)
         g = np.concatenate([self.mean[keep], none])
-        self.g, self.base, self.mean, self.served, self.speed = g, g, g, 0, 1.0
+        self.g, self.base, self.mean, self.served, self.extrapolation.speed = g, g, g, 0, 1.0
         self.edges = _Edges(self.triangles, self.size)
 
     def _climb(self) -> Singles:
@@ -333,13 +334,12 @@ class TriangleRun:
         return climb(counted, self.V, self.options.inner)
 
     def _update(self) -> None:
-        """(g + w e)_+, then a step further along the last change (Nesterov), unless it grew."""
+        """(g + w e)_+, then a step further along the last change."""
         excess = self.edges.excess(self.V @ self.V.T)
         new = np.maximum(self.g + self.weight * excess, 0.0)
         change = float(np.linalg.norm(new - self.g))
-        self.speed = 1.0 if change > self.last else (1.0 + np.sqrt(1.0 + 4.0 * self.speed**2)) / 2
-        ahead = (self.speed - 1.0) / (self.speed + 2.0)
-        self.g, self.base, self.last = np.maximum(new + ahead * (new - self.base), 0.0), new, change
+        ahead = self.extrapolation.ahead(change)
+        self.g, self.base = np.maximum(new + ahead * (new - self.base), 0.0), new
         self.served += 1
         self.mean = self.mean + (new - self.mean) * (2.0 / (self.served + 1.0))  # later rounds weigh more
 

@@ -22,7 +22,8 @@ from lipcert.chart.render import document
 from lipcert.cli.app import run
 from lipcert.jobs import JobFolder
 from lipcert.problem.norms import Norm
-from lipcert.proof.cover import Cover
+from lipcert.proof.cells import Grid
+from lipcert.proof.tree import LEAF, Tree
 from lipcert.report.heatmap import cell_map
 from lipcert.rounding import Array
 from lipcert.search import boxes as search
@@ -145,13 +146,13 @@ def test_covers_have_no_gaps(sides: list[tuple[float, float, int]], seed: int) -
     lo = np.array([a for a, _, _ in sides])
     box = Box.from_bounds(lo, lo + [w for _, w, _ in sides])
     try:
-        cover = Cover.grid(box, [n for _, _, n in sides], 1000)
+        cover = Tree.none(Grid.equal(box, [n for _, _, n in sides], 1000))
     except InputError:
         return  # no room for so many floats
     rng = np.random.default_rng(seed)
     cover = _split_somewhere(cover, rng)
-    assert cover.fault(box) is None
-    low, high, _ = cover.leaves()
+    assert cover.fault(net_of(box.size, 1), box) is None
+    low, high, _ = cover.boxes()
     assert np.array_equal(low.min(axis=0), box.lo)
     assert np.array_equal(high.max(axis=0), box.hi)
     wide = box.hi > box.lo
@@ -164,14 +165,14 @@ def test_covers_have_no_gaps(sides: list[tuple[float, float, int]], seed: int) -
     assert np.all(cover.locate(points + 2 * (box.hi - box.lo) + 1.0)[1] == -1)
 
 
-def _split_somewhere(cover: Cover, rng: np.random.Generator) -> Cover:
+def _split_somewhere(cover: Tree, rng: np.random.Generator) -> Tree:
     """Two levels of splits in the middle of a random coordinate."""
-    coordinate, value, first = cover.coordinate, cover.value, 0
+    coordinate, value, first = cover.where, cover.value, 0
     for _ in range(2):
-        lo, hi, _root = Cover(cover.edges, coordinate, value).leaves()
+        lo, hi, _root = Tree(coordinate, value, cover.grid).boxes()
         last = np.flatnonzero(coordinate < 0) >= first  # the leaves of the last level
         lo, hi, node = lo[last], hi[last], np.flatnonzero(coordinate < 0)[last]
-        i = rng.integers(len(cover.edges), size=len(lo))
+        i = rng.integers(lo.shape[1], size=len(lo))
         k = np.arange(len(i))
         middle = lo[k, i] / 2 + hi[k, i] / 2
         can = (lo[k, i] < middle) & (middle < hi[k, i]) & (rng.uniform(size=len(i)) < 0.5)
@@ -179,7 +180,7 @@ def _split_somewhere(cover: Cover, rng: np.random.Generator) -> Cover:
         coordinate[node[can]], value[node[can]] = i[can], middle[can]
         more = 2 * int(can.sum())
         coordinate, value = np.append(coordinate, np.full(more, -1)), np.append(value, np.zeros(more))
-    return Cover(cover.edges, coordinate, value)
+    return Tree(coordinate, value, cover.grid)
 
 
 def test_goals() -> None:
@@ -403,7 +404,8 @@ def test_bad_input(change: dict[str, Any], words: str, tmp_path: Path, monkeypat
 
 def test_a_flat_coordinate_has_one_cell() -> None:
     found = partition(net_of(2, 4, 1, seed=0), Box([0.0, 0.5], [1.0, 0.0]), cells=4)
-    assert found.cover.shape == (4, 1)
+    assert found.cover.grid is not None
+    assert found.cover.grid.shape == (4, 1)
     assert np.all(found.lo[:, 1] == found.hi[:, 1])
 
 
@@ -500,14 +502,12 @@ def test_global_regions_have_no_cells(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_leaf_that_no_walk_reaches_has_no_finite_bound() -> None:
     """A node behind the end of the tree is no part of the cover; nothing is proved of it, whoever forgot `fault`."""
     from lipcert.proof.boxes import Asked
-    from lipcert.proof.cover import Cover
     from lipcert.proof.partition import cover_uppers
-    from lipcert.proof.splits import LEAF
 
     net, box = net_of(2, 8, 1, seed=5), Box([0.3, 0.3], 0.2)
-    grid = Cover.grid(box, (2, 2), most=4)
-    longer = Cover(grid.edges, np.append(grid.coordinate, LEAF), np.append(grid.value, 0.0))
-    assert longer.fault(box) is not None
+    grid = Tree.none(Grid.equal(box, (2, 2), most=4))
+    longer = Tree(np.append(grid.where, LEAF), np.append(grid.value, 0.0), grid.grid)
+    assert longer.fault(net, box) is not None
     uppers = cover_uppers(Asked(net, box, Norm("inf"), np.ones(1)), longer, of_grid=False)
     assert np.all(np.isfinite(uppers[:-1]))
     assert uppers[-1] == np.inf

@@ -18,9 +18,10 @@ from lipcert import Ball, Box, Everywhere, FileFormatError, Jacobian, Network, j
 from lipcert.bounds.interval import Interval
 from lipcert.cli.app import run
 from lipcert.proof import entries
+from lipcert.proof.cells import Cells, halves
 from lipcert.proof.file import load_certificate
 from lipcert.proof.jacobian import JacobianCertificate
-from lipcert.proof.splits import MOST_DEPTH, Cells, Splits, halves
+from lipcert.proof.tree import MOST_DEPTH, Tree
 from tests.forging import wordless
 from tests.problems import net_of
 from tests.reader_tools import survive
@@ -135,12 +136,12 @@ def test_forged_files_prove_nothing(name: str, tmp_path: Path) -> None:
     assert words in answer.reason
 
 
-def chain(levels: int, region: Box) -> Splits:
+def chain(levels: int, region: Box) -> Tree:
     """Ever smaller cells at the upper end of the first coordinate: every level has one cell that is split."""
     where = np.array([0, *[-1, 0] * (levels - 1), -1, -1])
     value = np.zeros(len(where))
     value[where == 0] = np.linspace(region.lo[0], region.hi[0], levels + 2)[1:-1]
-    return Splits(where, value)
+    return Tree(where, value)
 
 
 def test_splits_inside_each_other_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,14 +157,14 @@ def test_splits_inside_each_other_are_limited(monkeypatch: pytest.MonkeyPatch) -
     def counted(*_: Any) -> None:
         raise AssertionError("cells were bounded")
 
-    monkeypatch.setattr("lipcert.proof.splits.MOST_DEPTH", 39)
+    monkeypatch.setattr("lipcert.proof.tree.MOST_DEPTH", 39)
     monkeypatch.setattr("lipcert.proof.jacobian.enclosure", counted)
     refused = deep.verify(net)
     assert not refused.proved
     assert "more than 39 times" in refused.reason
 
 
-def wide_chain(levels: int, wide: int, region: Box) -> Splits:
+def wide_chain(levels: int, wide: int, region: Box) -> Tree:
     """Every level has twice as many cells as `wide`, and those at its end are split: the others wait."""
     where, value, cells = list[int](), list[float](), [(float(region.lo[0]), float(region.hi[0]))]
     for _ in range(levels):
@@ -172,14 +173,14 @@ def wide_chain(levels: int, wide: int, region: Box) -> Splits:
         cuts = [lo + 0.005 * (hi - lo) for lo, hi in kept]
         value += [0.0] * (len(cells) - len(kept)) + cuts
         cells = [half for (lo, hi), v in zip(kept, cuts, strict=True) for half in ((lo, v), (v, hi))]
-    return Splits(np.array(where + [-1] * len(cells)), np.array(value + [0.0] * len(cells)))
+    return Tree(np.array(where + [-1] * len(cells)), np.array(value + [0.0] * len(cells)))
 
 
 def test_cells_that_wait_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """However a tree is made, its cells are checked in little memory."""
     net, region = net_of(2, 3, 1), Box(np.zeros(2), 1.0)
     asked = entries.Asked(net, region, np.arange(1), np.arange(2))
-    monkeypatch.setattr(entries, "_NUMBERS", 16 * 3)
+    monkeypatch.setattr("lipcert.proof.cells._NUMBERS", 16 * 3)
     assert asked.batch == 16
     waiting, most = 1, 0
     bounded = entries.bounded

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from lipcert import Ball, Box, Everywhere, InputError, Jacobian, Network, Status, jacobian
 from lipcert.cli.app import run
+from lipcert.proof.cells import Cells, halves
 from lipcert.proof.file import load_certificate
 from lipcert.proof.jacobian import JacobianCertificate
-from lipcert.proof.splits import Cells, halves
 from lipcert.search.jacobian import search
 from tests.enumeration import exact_ranges
 from tests.problems import net_of
@@ -159,7 +159,7 @@ def test_kill_9(tmp_path: Path) -> None:
     assert kept.verify(NET).proved
     (tmp_path / "job" / ".entries.csv.half").write_text("what a kill leaves behind")
     again = jacobian(NET, BOX, gap=GAP, folder=tmp_path / "job", resume=True)
-    assert again.resumed == kept.splits.leaves > 1
+    assert again.resumed == kept.splits.count > 1
     assert again.status is Status.DONE
     assert not_worse(kept, again)
     assert true(again)
@@ -236,7 +236,7 @@ def test_interrupted_before_all_is_proved_again(tmp_path: Path, monkeypatch: pyt
     found = jacobian(NET, BOX, gap=GAP, folder=place, resume=True, on_progress=stop)
     assert found.status is Status.INTERRUPTED
     kept = load_certificate(place / "certificate.npz", JacobianCertificate)
-    assert 1 < found.cells == stop.seen[-1].cells < kept.splits.leaves
+    assert 1 < found.cells == stop.seen[-1].cells < kept.splits.count
     assert any("left as it was" in note for note in found.notes)
     assert true(found)
     assert (place / "certificate.npz").read_bytes() == before

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from lipcert import Ball, Box, Everywhere, InputError, Network, Polytope, SoundnessError, Status, jacobian
 from lipcert.bounds.jacobian import entries_at
+from lipcert.proof.cells import Cells, Index
 from lipcert.proof.entries import Asked, Bounded
-from lipcert.proof.splits import Cells, Index
 from lipcert.rounding import Array
 from lipcert.search.jacobian import search as searching
 from lipcert.search.jacobian.result import Jacobian

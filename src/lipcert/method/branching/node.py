@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds import Bounds, Cell, Split
+from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
-from lipcert.proof.leaves import Leaf
-from lipcert.proof.tree import Tree
+from lipcert.proof.leaves import Leaf, Leaves, number_of
+from lipcert.proof.tree import LEAF, Tree
 from lipcert.relaxation.cuts import NO_CUTS
 from lipcert.rounding import Array
 
@@ -51,20 +52,19 @@ class Node:
         return self.bounds
 
 
-def tree_of(root: Node, upper: float) -> Tree:
+def tree_of(net: Network, root: Node, upper: float) -> Tree:
     """The smallest tree under `root` whose leaves prove `upper`: a cell that is proved itself needs no halves."""
-    splits: list[Split | None] = []
-    leaves: list[Leaf] = []
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
+    nodes, where, value, leaves = [root], list[int](), list[float](), list[Leaf]()
+    for node in nodes:  # which grows, level by level
         if node.own <= upper or node.split is None:
-            splits.append(None)
+            where.append(LEAF)
+            value.append(0.0)
             leaves.append(node.leaf)
         else:
-            splits.append(node.split)
-            waiting += reversed(node.halves)
-    return Tree(tuple(splits), tuple(leaves))
+            where.append(number_of(net, node.split))
+            value.append(node.split.value)
+            nodes += node.halves
+    return Tree(np.array(where), np.array(value), None, Leaves.of(leaves))
 
 
 def proved(root: Node) -> float:
@@ -82,4 +82,4 @@ def proved(root: Node) -> float:
 def certificate_of(root: Node, problem: Problem) -> Certificate:
     """What the tree proves, with its proof."""
     upper = proved(root)
-    return Certificate.of(problem, tree_of(root, upper), upper)
+    return Certificate.of(problem, tree_of(problem.network, root, upper), upper)

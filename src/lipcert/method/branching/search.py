@@ -77,7 +77,7 @@ class CellSearch(BestFirst):
     def __init__(self, problem: Problem, bracket: Bracket, executor: Executor, on_state: OnState | None = None) -> None:
         super().__init__()
         self.problem, self.net, self.executor, self.bracket = problem, problem.network, executor, bracket
-        self.gap, self.witness, self.on_state = bracket.wishes.gap, bracket.witness, on_state
+        self.gap, self.witness, self.on_state = bracket.settings.gap, bracket.witness, on_state
         self.queue: Queue[Node] = Queue()  # by bound; where the bracket is below it, by a cell's own
         self.under_way: dict[Future[RelaxationReply], Node] = {}
         # As many relaxations as cases for every cell: intervals alone are the better deal.

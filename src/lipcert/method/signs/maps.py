@@ -7,8 +7,8 @@ import numpy as np
 from lipcert.bounds import directions
 from lipcert.method.signs.quick import Flat
 from lipcert.problem.problem import Problem
+from lipcert.proof.leaves import whole_leaf_bounds
 from lipcert.proof.nogoods import Signs, System
-from lipcert.proof.patterns import whole_leaf_bounds
 from lipcert.rounding import Array
 from lipcert.witness.directions import jacobians, operator_norms
 

@@ -38,7 +38,7 @@ class Points:
         norm = float(self.quick.constants(pattern)[0])
         if norm <= self.bracket.lower:
             return
-        if self._evaluate(point, budget) < norm * (1.0 - self.bracket.wishes.gap):
+        if self._evaluate(point, budget) < norm * (1.0 - self.bracket.settings.gap):
             self.whole(pattern[0], budget)
 
     def whole(self, signs: Signs, budget: Budget) -> Multipliers | None:

@@ -59,7 +59,7 @@ def search_signs(
     search = SignSearch(problem, bracket, original, price)
     search.run(budget)
     certificate = search.certificate()
-    closed = certificate.upper + price <= bracket.lower * (1 + bracket.wishes.gap)
+    closed = certificate.upper + price <= bracket.lower * (1 + bracket.settings.gap)
     return SearchOutcome(certificate, search.state, closed, search.interrupted)
 
 
@@ -92,7 +92,7 @@ class SignSearch(BestFirst):
     @property
     def threshold(self) -> float:
         """Patterns end below this; a little less than asked, for the rounding of the comparison."""
-        return max(self.bracket.lower * (1.0 + 0.999 * self.bracket.wishes.gap) - self.price, 0.0)
+        return max(self.bracket.lower * (1.0 + 0.999 * self.bracket.settings.gap) - self.price, 0.0)
 
     @property
     def upper(self) -> float:

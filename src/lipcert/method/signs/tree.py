@@ -6,8 +6,9 @@ import numpy as np
 
 from lipcert.method.signs.learnt import Learnt
 from lipcert.problem.problem import Problem
+from lipcert.proof.leaves import Leaves, leaf_bounds
 from lipcert.proof.nogoods import Index, Signs
-from lipcert.proof.patterns import LINEAR, REFUSED, Patterns, leaf_bounds
+from lipcert.proof.tree import LEAF, Tree, level_order
 from lipcert.rounding import Array
 
 _AT_ONCE = 256  # leaves proved in one call
@@ -80,22 +81,18 @@ class Growing:
             self.proved |= dict(zip(some, found.tolist(), strict=True))
         return np.array([self.proved[n] for n in nodes])
 
-    def proof(self, target: float, learnt: Learnt) -> tuple[Patterns, float]:
+    def proof(self, target: float, learnt: Learnt) -> tuple[Tree, float]:
         """The smallest proof of about `target`, and what it proves."""
         order, ends = self.cut(target)
         upper = float(np.max(self.prove(ends), initial=0.0))
-        used = sorted({self.nogood[n] for n in order if self.nogood[n] >= 0})
-        place = {nogood: k for k, nogood in enumerate(used)}
-        leaves = set(ends)
-        starts = np.cumsum([0, *(b.width for b in self.problem.network.hidden)])
-        block = np.searchsorted(starts, self.open, side="right")
-        index = self.open - starts[block - 1]
-        table = np.zeros((len(order), 2), dtype=np.int64)
-        for row, node in zip(table, order, strict=True):
-            if self.nogood[node] >= 0:
-                row[:] = REFUSED, place[self.nogood[node]]
-            elif node in leaves:
-                row[:] = LINEAR, 0
-            else:
-                row[:] = block[self.split[node]], index[self.split[node]]
-        return Patterns(table, learnt.chosen(np.array(used, dtype=np.int64))), upper
+        refused = np.array(self.nogood) >= 0
+        split = np.zeros(len(self), dtype=bool)
+        split[order] = True
+        split[ends] = split[refused] = False
+        nodes = level_order(np.array(self.off), split)
+        used = np.unique(np.array(self.nogood)[nodes[refused[nodes]]])
+        nogood = np.where(refused, np.searchsorted(used, self.nogood), -1)[nodes]
+        where = np.full(len(self), LEAF, dtype=np.int64)
+        where[split] = self.problem.network.inputs + self.open[np.array(self.split)[split]]
+        leaves = Leaves.under_signs(nogood[~split[nodes]], learnt.chosen(used))
+        return Tree(where[nodes], np.zeros(len(nodes)), None, leaves), upper

@@ -21,7 +21,8 @@ from lipcert.proof.balls.gradients import Readers, interval_gradients
 from lipcert.proof.balls.maps import interval_norm
 from lipcert.proof.balls.numbers import BITS, balls, float_above, lengths, load_flint
 from lipcert.proof.balls.work import check_cells
-from lipcert.proof.boxes import Asked, Index, Signs, known_by, preactivations_on, signs_of
+from lipcert.proof.boxes import Asked, preactivations_on
+from lipcert.proof.cells import Index, Signs, found_signs, known_values
 from lipcert.proof.partition import PartitionCertificate, cover_uppers
 from lipcert.rounding import Array
 
@@ -53,9 +54,9 @@ def bounded_in_balls(asked: Asked, boxes: Interval, signs: Signs, leaves: Index)
     found, uppers = np.zeros_like(signs), []
     for k in range(len(boxes.lo)):
         box = Box.from_bounds(boxes.lo[k], boxes.hi[k])
-        known = tuple(z.rows(0) for z in known_by(net, signs[k : k + 1], 1))
+        known = tuple(z.rows(0) for z in known_values(net, signs[k : k + 1], 1))
         pre = cell_bounds(net, whole(net, box), tuple(z.rows(k) for z in hints), known).pre
-        found[k : k + 1] = signs_of(net, tuple(Interval(z.lo[None], z.hi[None]) for z in pre), asked.columns)
+        found[k : k + 1] = found_signs(net, tuple(Interval(z.lo[None], z.hi[None]) for z in pre), signs[k : k + 1])
         if k in wanted:
             uppers.append(_upper(problem, pre, box))
     return found, np.array(uppers)

@@ -26,12 +26,13 @@ from lipcert.proof.balls.numbers import BITS, above, load_flint
 from lipcert.proof.balls.rows import check_multipliers
 from lipcert.proof.balls.slopes import check_part
 from lipcert.proof.balls.systems import System
-from lipcert.proof.balls.trees import check_patterns, check_tree
+from lipcert.proof.balls.trees import check_tree
 from lipcert.proof.balls.work import check_work
 from lipcert.proof.cases import Cases, case_of
 from lipcert.proof.certificate import Certificate, Proof
 from lipcert.proof.collapsed import Within
-from lipcert.proof.patterns import Patterns
+from lipcert.proof.leaves import Leaves
+from lipcert.proof.preorder import Preorder
 from lipcert.proof.relaxed import Multipliers
 from lipcert.proof.sharpened import Sharpened, Sharper, covered, narrowed, scores_of
 from lipcert.proof.slopes import WHOLE, Slopes
@@ -79,10 +80,12 @@ def what_is_checked(proof: Proof) -> str:
             return f"pre-activation bounds, intervals of all cases, {len(proof.cases)} relaxations (rows as built)"
         case Slopes():
             return f"pre-activation bounds, slopes, {len(proof.parts)} chains of Schur complements"
+        case Tree(leaves=Leaves() as leaves) if proof.method == "signs":
+            return f"pre-activation bounds, {proof.count:,} leaves of signs, {leaves.nogoods.count:,} refusals"
         case Tree():
-            return f"the bounds and the proofs of {len(proof.leaves):,} leaves (rows of relaxations as built)"
-        case Patterns():
-            return f"pre-activation bounds, {proof.leaves:,} leaves of signs, {proof.nogoods.count:,} refusals"
+            return f"the bounds and the proofs of {proof.count:,} leaves (rows of relaxations as built)"
+        case Preorder():
+            return what_is_checked(proof.sketch)
         case _:
             return f"the proof by {proof.method}"
 
@@ -116,9 +119,9 @@ def check_on(problem: Problem, pre: Hint, proof: Proof) -> float:
         case Slopes():
             return _slopes(problem, pre, proof)
         case Tree():
-            return check_tree(problem, proof)
-        case Patterns():
-            return check_patterns(problem, pre, proof)
+            return check_tree(problem, pre, proof)
+        case Preorder():
+            return check_tree(problem, pre, proof.tree(problem.network))
         case _:
             raise MethodError(f"the exact check does not know proofs by {proof.method}; use verify")
 

@@ -24,10 +24,10 @@ from lipcert.proof.balls.gradients import Adjoint, Readers, interval_gradients
 from lipcert.proof.balls.maps import Values
 from lipcert.proof.balls.numbers import BITS, load_flint
 from lipcert.proof.balls.work import check_cells
+from lipcert.proof.cells import Cells, Index, found_signs, known_values
 from lipcert.proof.certificate import Found
-from lipcert.proof.entries import Asked, Bounded, Mask, cell_of, enclosure, known_by, preactivations_of, shown
+from lipcert.proof.entries import Asked, Bounded, Mask, cell_of, enclosure, preactivations_of
 from lipcert.proof.jacobian import JacobianCertificate
-from lipcert.proof.splits import Cells, Index
 from lipcert.rounding import Array
 
 
@@ -56,7 +56,7 @@ def entries_with_balls(certificate: JacobianCertificate, net: Network) -> Found:
 def bounded_in_balls(readers: Readers, asked: Asked, cells: Cells, known: Interval, wanted: Mask) -> Bounded:
     """The signs that are proved on some cells, which of them are empty, and the entries that are wanted."""
     net, count = asked.network, len(cells)
-    hints, before = preactivations_of(asked, cells)[0], known_by(net, cells.signs, count) if net.depth else ()
+    hints, before = preactivations_of(asked, cells)[0], known_values(net, cells.signs, count) if net.depth else ()
     empty, proved = np.zeros(count, dtype=bool), list[Hint]()
     lo, hi = known.lo.copy(), known.hi.copy()
     for k in range(count):
@@ -72,7 +72,7 @@ def bounded_in_balls(readers: Readers, asked: Asked, cells: Cells, known: Interv
             g = _gradient(readers, slopes, np.eye(net.outputs)[asked.scores[i]], values)
             lo[k, i], hi[k, i] = np.fmax(lo[k, i], g.lo[asked.inputs]), np.fmin(hi[k, i], g.hi[asked.inputs])
     pre = tuple(Interval(*(np.stack(ends) for ends in zip(*block, strict=True))) for block in zip(*proved, strict=True))
-    signs = shown(net, pre, cells.signs) if pre else cells.signs
+    signs = found_signs(net, pre, cells.signs) if pre else cells.signs
     return Bounded(signs, empty, Interval(lo, hi), pre, np.zeros(0, dtype=np.int64), None)
 
 

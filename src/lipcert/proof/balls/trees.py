@@ -1,15 +1,15 @@
-"""Trees in balls: cells of a region, each leaf with its proof, and sign patterns with their refusals."""
+"""Trees in balls: each leaf is proved on its cell, or by the signs on its path, or refused by a nogood."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.cell import Cell, first_cell, halves, splits_here, whole
+from lipcert.bounds.cell import Cell, first_cell, whole
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.propagation import bounds_of
 from lipcert.errors import FileFormatError, InputError, MethodError
@@ -25,44 +25,77 @@ from lipcert.proof.balls.numbers import float_above, lengths, zeros
 from lipcert.proof.balls.rows import check_multipliers
 from lipcert.proof.balls.systems import System
 from lipcert.proof.interior import Rows, has_interior, known_signs
-from lipcert.proof.leaves import BASIS, BY_LINES, COEFFICIENTS, ROWS, SIDES, Empty, Leaf, are_places
+from lipcert.proof.leaves import (
+    BASIS,
+    BY_LINES,
+    COEFFICIENTS,
+    ROWS,
+    SIDES,
+    Empty,
+    Kind,
+    Leaf,
+    Leaves,
+    are_places,
+    cell_halves,
+)
 from lipcert.proof.nogoods import Index, Nogoods, refusal
-from lipcert.proof.patterns import REFUSED, Patterns, leaves_of
 from lipcert.proof.relaxed import Multipliers
-from lipcert.proof.tree import Tree, children
-from lipcert.rounding import best, worst
+from lipcert.proof.tree import Tree, walk
+from lipcert.rounding import Array, best, worst
 
-_AT_ONCE = 256  # nogoods
+_AT_ONCE = 256  # nogoods, or cells that are halved together
 
 
-def check_tree(problem: Problem, tree: Tree) -> float:
-    """The largest of what the leaves prove; the cells follow from the splits, whatever the file says."""
-    net, below = problem.network, children(tree.splits)
-    if net.depth == 0 or problem.coordinate is not None:
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Some cells of a walk, and the bounds that are proved on each (None for the first cell, but for a ball)."""
+
+    cells: list[Cell]
+    known: list[Hint | None]
+
+    def rows(self, k: Index) -> Group:
+        """Some of the cells."""
+        return Group([self.cells[int(i)] for i in k], [self.known[int(i)] for i in k])
+
+
+def check_tree(problem: Problem, pre: Hint, tree: Tree) -> float:
+    """The largest bound that the leaves prove; the cells follow from the splits, whatever the file says. `pre` are
+    bounds that are proved on the region."""
+    net, leaves = problem.network, tree.leaves
+    if leaves is None or tree.grid is not None or net.depth == 0 or problem.coordinate is not None:
         return math.inf
-    if below is None or tree.splits.count(None) != len(tree.leaves):
+    if tree.fault(net, problem.region) is not None or not leaves.fits(problem, tree.count):
         return math.inf
-    rank = np.cumsum([s is None for s in tree.splits]) - 1
-    upper, root = 0.0, first_cell(net, problem.region)
-    todo = list[tuple[int, Cell, Hint | None]]([(0, root, _of_ball(problem))])
-    while todo:
-        node, cell, known = todo.pop()
-        split = tree.splits[node]
-        batch = None if known is None else tuple(Interval(z.lo[None], z.hi[None]) for z in known)
-        bounds = cell_bounds(net, cell, bounds_of(net, [cell], batch).of(0), known)
-        if split is None and is_beside(problem.region, cell):
-            continue
-        if split is None:
-            found = check_leaf(problem, cell, bounds, tree.leaves[rank[node]])
-            if not math.isfinite(found):
-                return math.inf
-            upper = worst(upper, found)
-        elif not splits_here(cell, split, net):
-            return math.inf
-        else:
-            ends = (int(n) for n in below[node])
-            todo += [(n, half, bounds.pre) for n, half in zip(ends, halves(cell, split), strict=True)]
-    return upper
+    upper = _under_signs(problem, pre, tree, leaves)
+    return worst(upper, _on_cells(problem, tree, leaves)) if math.isfinite(upper) else math.inf
+
+
+def _on_cells(problem: Problem, tree: Tree, leaves: Leaves) -> float:
+    """The largest bound of the leaves that are bounded on their cell."""
+    net, upper, wanted = problem.network, 0.0, np.zeros(len(tree.where), dtype=bool)
+    wanted[tree.where < 0] = ~leaves.over_signs
+    if not wanted.any():
+        return 0.0
+
+    def visit(nodes: Index, group: Group) -> Group | None:
+        nonlocal upper
+        found: list[Hint | None] = []
+        for node, cell, known in zip(nodes, group.cells, group.known, strict=True):
+            batch = None if known is None else tuple(Interval(z.lo[None], z.hi[None]) for z in known)
+            bounds = cell_bounds(net, cell, bounds_of(net, [cell], batch).of(0), known)
+            found.append(bounds.pre)
+            if wanted[node] and not is_beside(problem.region, cell):
+                leaf = leaves.leaf(int(tree.leaf_numbers[node]))
+                upper = worst(upper, check_leaf(problem, cell, bounds, leaf))
+        return Group(group.cells, found) if math.isfinite(upper) else None
+
+    def halve(group: Group, where: Index, value: Array) -> Group | None:
+        both = cell_halves(net, group.cells, where, value)
+        return None if both is None else Group(both, [known for known in group.known for _ in range(2)])
+
+    root = Group([first_cell(net, problem.region)], [_of_ball(problem)])
+    roots = [(np.zeros(1, dtype=np.int64), root)]
+    return upper if walk(tree, roots, visit, halve, _AT_ONCE, tree.leading_to(wanted)) else math.inf
 
 
 def _of_ball(problem: Problem) -> Hint | None:
@@ -138,27 +171,31 @@ def is_empty(problem: Problem, cell: Cell, bounds: Bounds, leaf: Empty) -> bool:
     return bool(bounds.sides.combined(nothing, own[None, :]).largest(region)[0] < 0)
 
 
-def check_patterns(problem: Problem, pre: Hint, proof: Patterns) -> float:
-    """The largest of the linear leaves, when all other leaves are refused."""
-    if refusal(problem) is not None or not proof.fits(problem):
+def _under_signs(problem: Problem, pre: Hint, tree: Tree, leaves: Leaves) -> float:
+    """The largest bound of the leaves that need the signs of their path alone, when all refusals are proved."""
+    net, region = problem.network, problem.region
+    if not leaves.over_signs.any():
+        return 0.0
+    if refusal(problem) is not None or not tree.cuts_relus_alone(net):
         return math.inf
-    leaves = leaves_of(problem, proof.table)
-    if leaves is None or isinstance(problem.region, Everywhere):
+
+    def proved(wanted: Index) -> NDArray[np.bool_]:
+        return _proved(leaves.nogoods, System.over(net, region, pre), Rows.of(problem, pre), wanted)
+
+    if not tree.all_refused(net, leaves, proved):
         return math.inf
-    refused = proof.table[leaves.nodes, 0] == REFUSED
-    system, exact = System.over(problem.network, problem.region, pre), Rows.of(problem, pre)
-    wanted = np.unique(proof.table[leaves.nodes[refused], 1])
-    if len(wanted) and not proof.all_refused(leaves, refused, _proved(proof.nogoods, system, exact, wanted)):
-        return math.inf
-    slopes, upper = proved_slopes(problem.network, pre), 0.0
+    slopes, upper = proved_slopes(net, pre), 0.0
     lo, hi = (np.concatenate([s[k] for s in slopes]) for k in (0, 1))
     ends = np.cumsum([len(s.lo) for s in slopes])[:-1]
-    for signs in leaves.signs[~refused]:
-        low, high = lo.copy(), hi.copy()
-        for end in (low, high):
-            end[leaves.neurons] = np.where(signs > 0, 1.0, np.where(signs < 0, 0.0, end[leaves.neurons]))
-        own = tuple(Interval(*pair) for pair in zip(np.split(low, ends), np.split(high, ends), strict=True))
-        upper = worst(upper, float_above(linear_bound(problem, pre, own, Everywhere())))
+    for paths in tree.paths(net, leaves.kinds == Kind.SIGNS):
+        if paths is None:
+            return math.inf
+        for signs in paths.signs:
+            low, high = lo.copy(), hi.copy()
+            for end in (low, high):
+                end[paths.neurons] = np.where(signs > 0, 1.0, np.where(signs < 0, 0.0, end[paths.neurons]))
+            own = tuple(Interval(*pair) for pair in zip(np.split(low, ends), np.split(high, ends), strict=True))
+            upper = worst(upper, float_above(linear_bound(problem, pre, own, Everywhere())))
     return upper
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from lipcert.errors import MethodError
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
-from lipcert.proof.patterns import Patterns
+from lipcert.proof.preorder import Preorder
 from lipcert.proof.tree import Tree
 
 MOST_WORK = 4e9  # operations on balls, of which a core does about 2e7 in a second: about three minutes
@@ -46,6 +46,5 @@ def cell_work(net: Network) -> float:
 
 def _cells(proof: Any) -> int:
     """How often the bounds of a region or a cell are made."""
-    if isinstance(proof, Tree):
-        return len(proof.splits)
-    return 1 + proof.leaves if isinstance(proof, Patterns) else 1
+    own = proof.sketch if isinstance(proof, Preorder) else proof
+    return own.cells if isinstance(own, Tree) else 1

@@ -1,10 +1,8 @@
-"""partition(): the door. It checks what it is given, has the cells bounded, and keeps them where that was asked for."""
+"""partition(): the public function. It checks its arguments, has the cells bounded, and keeps them in a folder."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, nullcontext
@@ -14,27 +12,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lipcert.budget import Budget
 from lipcert.budget.threads import one_thread
 from lipcert.errors import InputError
-from lipcert.files import write_bytes
+from lipcert.files import write_json
 from lipcert.jobs import JobFolder, chosen_executor
 from lipcert.problem.arrays import whole_of
-from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
-from lipcert.problem.output import Output, OutputChoice
-from lipcert.problem.problem import Problem
+from lipcert.problem.output import Output, OutputChoice, output_of
+from lipcert.problem.question import Question
 from lipcert.problem.region import Box, Region
 from lipcert.proof.boxes import Asked
-from lipcert.proof.cover import Cover
-from lipcert.proof.splits import MOST_NODES
+from lipcert.proof.cells import Grid
+from lipcert.proof.tree import MOST_NODES, Tree
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.search.blocks import BlockRunner
 from lipcert.search.boxes import BoxSearch, CellGoal
 from lipcert.search.cells.norm import NormOfCells
 from lipcert.search.cells.result import Partition
 from lipcert.search.progress import Progress
+from lipcert.search.settings import Settings
 
 MOST_CELLS = 1_000_000
 
@@ -86,43 +83,45 @@ def partition(
     of it; the cells cover the region exactly. `certificate` proves all of them again, without a solver.
     """
     goal = CellGoal(gap, target, largest)
-    _check(region, cells, goal, time_limit, work, workers, max_cells)
+    settings = Settings(time_limit=time_limit, work=work, workers=workers)
+    _check(region, cells, goal, max_cells)
     if resume and folder is None:
         raise InputError(
             "resume needs a folder, the job to go on with; give one", "--resume needs --out DIR, the job to go on with"
         )
     network = network_of(net, region.shape)
-    problem = Problem.of(network, region, output, norm, output_norm)
-    frame = Frame.of(network, problem.norm, input_weights, output_weights, inputs)
-    asked = Asked(network, region, problem.norm, problem.c, frame)
+    weights = (input_weights, output_weights, inputs)
+    question = Question.of_constant(network, [region], output, (norm, output_norm), weights)
+    asked = Asked(network, region, question.norm, question.c, question.frame)
     asked.problem  # noqa: B018 - refuses weights that do not fit before anything is written
     along = _whole_cells(cells)
-    cover = Cover.grid(region, _counts(along, region), max_cells)
-    budget = Budget.of_seconds(time_limit) if work is None else Budget.of_work(work)
-    question = _question(asked, along, goal, max_cells)
+    cover = Tree.none(Grid.equal(region, _counts(along, region), max_cells))
+    budget = settings.budget()
     with ExitStack() as stack:
-        executor = stack.enter_context(chosen_executor(1 if work is not None else workers, scheduler))
+        executor = stack.enter_context(chosen_executor(settings.workers, scheduler))
         job = None
         if folder is not None:
-            job = stack.enter_context(JobFolder.open(Path(folder), "cells", question, resume=resume))
+            stated = _stated(asked, along, goal, max_cells)
+            job = stack.enter_context(JobFolder.open(Path(folder), "cells", stated, resume=resume))
         stack.enter_context(one_thread() if budget.repeatable else nullcontext())
         search = BoxSearch(BlockRunner(NormOfCells(asked), executor, job), cover, goal, cells is not None, max_cells)
         search.on_progress = on_progress
         search.run(budget)
-        found = _result(search, problem, asked)
+        found = _result(search, asked)
         if job is not None:
             _keep(found, job.path)
     return found
 
 
-def _result(search: BoxSearch, problem: Problem, asked: Asked) -> Partition:
-    leaves, net, folder = search.leaves, problem.network, search.runner.folder
+def _result(search: BoxSearch, asked: Asked) -> Partition:
+    leaves, net, folder = search.leaves, asked.network, search.runner.folder
     cover, rows = leaves.cover()
     upper, lower, spent = leaves.upper, leaves.lower, search.budget.spent()
     if search.of_grid:
         upper, lower, rows = leaves.of_roots()
-        grid = cover.grid_cells(np.arange(cover.roots))
-        lo, hi = grid.lo, grid.hi
+        assert cover.grid is not None
+        cells = cover.grid.cells(np.arange(cover.roots))
+        lo, hi = cells.lo, cells.hi
     else:
         lo, hi, upper, lower = leaves.lo[rows], leaves.hi[rows], upper[rows], lower[rows]
     notes = [*net.notes, *search.notes, *(folder.notes if folder is not None else ())]
@@ -133,8 +132,8 @@ def _result(search: BoxSearch, problem: Problem, asked: Asked) -> Partition:
         lower=lower,
         points=leaves.points[rows],
         region=asked.region,
-        norm=problem.norm,
-        output=problem.output,
+        norm=asked.norm,
+        output=output_of(asked.c),
         cover=cover,
         of_grid=search.of_grid,
         goal=search.goal,
@@ -154,11 +153,10 @@ def _keep(found: Partition, folder: Path) -> None:
     """The answer in a job folder; the record last: it says that the others are there."""
     found.save(folder / "cells.npz")
     found.certificate.save(folder / "certificate.npz")
-    text = json.dumps(found.to_dict(), indent=1, allow_nan=False) + "\n"
-    write_bytes(folder / "result.json", text.encode())
+    write_json(folder / "result.json", found.to_dict())
 
 
-def _question(asked: Asked, cells: int | list[int] | None, goal: CellGoal, most: int) -> dict[str, Any]:
+def _stated(asked: Asked, cells: int | list[int] | None, goal: CellGoal, most: int) -> dict[str, Any]:
     """Everything that the cells depend on, but for the time: more of it is a reason to resume."""
     parts = (
         []
@@ -209,9 +207,6 @@ def _check(
     region: Region,
     cells: int | Sequence[int] | None,
     goal: CellGoal,
-    time_limit: float,
-    work: float | None,
-    workers: int,
     most: int,
 ) -> None:
     if not isinstance(region, Box):
@@ -228,12 +223,5 @@ def _check(
             "no cells: give cells=N for a grid, or a goal (gap, target or largest) for an adaptive partition",
             "--adaptive needs a goal; give --gap G, --target T or --largest G",
         )
-    for name, value in (("time_limit", time_limit), ("work", work)):
-        if value is None and name == "work":
-            continue
-        if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
-            raise InputError.about(name, f"must be a positive number of seconds, not {value!r}")
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise InputError.about("workers", f"must be a whole number >= 1, not {workers!r}")
     if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_NODES // 2:
         raise InputError.about("max_cells", f"must be a whole number from 1 to {MOST_NODES // 2:,}, not {most!r}")

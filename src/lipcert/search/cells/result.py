@@ -17,7 +17,7 @@ from lipcert._version import __version__
 from lipcert.chart.facts import Facts, Shown
 from lipcert.chart.numbers import counted, rounded_down, rounded_up
 from lipcert.errors import InputError, SoundnessError
-from lipcert.files import write_bytes, write_json, write_npz
+from lipcert.files import write_bytes, write_npz
 from lipcert.problem.arrays import floats_of
 from lipcert.problem.frame import Frame
 from lipcert.problem.norms import Norm
@@ -25,8 +25,8 @@ from lipcert.problem.output import Output
 from lipcert.problem.question import Question
 from lipcert.problem.region import Box
 from lipcert.proof.certificate import with_room
-from lipcert.proof.cover import Cover
 from lipcert.proof.partition import PartitionCertificate
+from lipcert.proof.tree import Tree
 from lipcert.rounding import Array
 from lipcert.search.boxes import CellGoal
 from lipcert.search.progress import Status, relative_gap
@@ -49,7 +49,7 @@ class Partition(Shown):
     region: Box
     norm: Norm
     output: Output
-    cover: Cover
+    cover: Tree
     of_grid: bool
     goal: CellGoal
     status: Status
@@ -105,6 +105,12 @@ class Partition(Shown):
         question = Question(self.network["sha256"], (self.region,), self.norm, self.output.c, frame=self.frame)
         return PartitionCertificate(question, self.cover, self.of_grid, with_room(self.upper))
 
+    @property
+    def _along(self) -> tuple[int, ...]:
+        """Cells of the grid along every coordinate."""
+        assert self.cover.grid is not None
+        return self.cover.grid.shape
+
     def cell_at(self, points: ArrayLike) -> NDArray[np.int64]:
         """The number of the cell of every point, (points, inputs); -1 outside the region.
 
@@ -140,7 +146,7 @@ class Partition(Shown):
             case ".csv":
                 write_bytes(path, self._csv())
             case ".json":
-                write_json(path, self.to_dict())
+                super().save(path)
             case _:
                 raise InputError(f"{path}: cells are kept as .npz or .csv, a summary as .json")
 
@@ -157,7 +163,7 @@ class Partition(Shown):
         lower, upper = self.largest
         return {
             "cells": len(self),
-            "grid": list(self.cover.shape) if self.of_grid else None,
+            "grid": list(self._along) if self.of_grid else None,
             "upper": upper if math.isfinite(upper) else None,
             "lower": lower,
             "gap": self.gap,
@@ -188,7 +194,7 @@ class Partition(Shown):
         """What a person wants to read first."""
         lower, upper = self.largest
         gap = "unknown gap" if self.gap is None else f"gap {100 * self.gap:.3g} %"
-        shape = " x ".join(map(str, self.cover.shape)) if self.of_grid else "adaptive"
+        shape = " x ".join(map(str, self._along)) if self.of_grid else "adaptive"
         finite = self.upper[np.isfinite(self.upper)]
         ends = (
             [rounded_up(float(end), 6) for end in (finite.min(), finite.max(), np.median(finite))]
@@ -205,6 +211,7 @@ class Partition(Shown):
             rows.append(("good", f"{counted(int(self.good.sum()), 'cell')} as good as asked for"))
         about = self.certificate.statement
         rows += [*about.rows, ("time", f"{self.seconds:.2f} s   {self.status.value}")]
+        rows.append(("network", "-".join(map(str, self.network["shape"]))))
         return Facts(about.sentence, [*rows, *(("note", note) for note in self.notes)])
 
 

@@ -1,8 +1,7 @@
-"""jacobian(): the door. It checks what it is given, has the entries bounded, and gives back what is proved."""
+"""jacobian(): the public function. It checks its arguments, has the entries bounded, and returns what is proved."""
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
@@ -16,13 +15,14 @@ from lipcert.errors import InputError
 from lipcert.jobs import JobFolder
 from lipcert.problem.network import Network
 from lipcert.problem.region import Ball, Box, Polytope, Region, check_region
+from lipcert.proof.cells import Index
 from lipcert.proof.entries import Asked
-from lipcert.proof.splits import Index
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.search.jacobian.goal import EntryGoal
 from lipcert.search.jacobian.result import Jacobian
 from lipcert.search.jacobian.resume import CERTIFICATE, found_before, question
 from lipcert.search.jacobian.search import JacobianProgress, JacobianSearch
+from lipcert.search.settings import Settings
 
 MOST_CELLS = 1_000_000
 
@@ -66,7 +66,9 @@ def jacobian(
     """
     goal = EntryGoal(gap)
     goal.check()
-    _check(time_limit, work, max_cells)
+    settings = Settings(time_limit=time_limit, work=work)
+    if isinstance(max_cells, bool) or not isinstance(max_cells, int | np.integer) or max_cells < 1:
+        raise InputError.about("max_cells", f"must be a whole number >= 1, not {max_cells!r}")
     if resume and folder is None:
         raise InputError(
             "resume needs a folder, the job to go on with; give one", "--resume needs --out DIR, the job to go on with"
@@ -77,7 +79,7 @@ def jacobian(
         raise InputError("region=Polytope: jacobian is for Box, Ball or Everywhere; leave the half-spaces out")
     scores, columns = chosen("outputs", outputs, network.outputs), chosen("inputs", inputs, network.inputs)
     asked = Asked(network, region, scores, columns)
-    budget = Budget.of_seconds(time_limit) if work is None else Budget.of_work(work)
+    budget = settings.budget()
     with ExitStack() as stack:
         stack.enter_context(one_thread() if budget.repeatable else nullcontext())
         if folder is None:
@@ -120,17 +122,6 @@ def chosen(name: str, numbers: Sequence[int] | None, count: int) -> Index:
     if len(set(kept)) < len(kept):
         raise InputError(f"{name}: a number is given twice; give each once")
     return np.array(kept, dtype=np.int64)
-
-
-def _check(time_limit: float, work: float | None, most: int) -> None:
-    for name, value in (("time_limit", time_limit), ("work", work)):
-        if value is None and name == "work":
-            continue
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not (number and math.isfinite(value) and value > 0):  # type: ignore[arg-type, operator]
-            raise InputError.about(name, f"must be a positive number of seconds, not {value!r}")
-    if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 1:
-        raise InputError.about("max_cells", f"must be a whole number >= 1, not {most!r}")
 
 
 def _result(search: JacobianSearch) -> Jacobian:

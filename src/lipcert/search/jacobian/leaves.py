@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from lipcert.bounds.interval import Interval
+from lipcert.proof.cells import Cells, Index
 from lipcert.proof.entries import Asked, Bounded
-from lipcert.proof.splits import Cells, Index, Splits
+from lipcert.proof.tree import Tree
 from lipcert.search.leaves import Leaves
 from lipcert.search.scores import NEVER
 from lipcert.search.tree import Mask
@@ -62,7 +63,7 @@ class EntryLeaves(Leaves):
             self.away = Interval(np.minimum(self.away.lo, low), np.maximum(self.away.hi, high))
             self.keep(~done)
 
-    def splits(self) -> Splits:
+    def splits(self) -> Tree:
         """The tree in the order of levels."""
         nodes = self.tree.order()
-        return Splits(self.tree.where[nodes], self.tree.value[nodes])
+        return Tree(self.tree.where[nodes], self.tree.value[nodes])

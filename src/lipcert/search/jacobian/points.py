@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from lipcert.bounds.jacobian import entries_at
+from lipcert.proof.cells import Index
 from lipcert.proof.entries import Asked
-from lipcert.proof.splits import Index
 from lipcert.rounding import Array
 
 _NUMBERS = 1 << 20  # in one array of values at points

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import math
 import os
 from dataclasses import dataclass, field
@@ -22,8 +21,9 @@ from lipcert.errors import InputError, SoundnessError
 from lipcert.files import write_bytes, write_npz
 from lipcert.problem.question import Question
 from lipcert.problem.region import Region
+from lipcert.proof.cells import Index
 from lipcert.proof.jacobian import JacobianCertificate, seen_with_room, with_room
-from lipcert.proof.splits import Index, Splits
+from lipcert.proof.tree import Tree
 from lipcert.rounding import Array
 from lipcert.search.jacobian.goal import EntryGoal, Verdict, scales, verdicts
 from lipcert.search.progress import Status
@@ -51,7 +51,7 @@ class Jacobian(Shown):
     scores: Index
     inputs: Index
     region: Region
-    splits: Splits
+    splits: Tree
     goal: EntryGoal
     status: Status
     seconds: float
@@ -84,7 +84,7 @@ class Jacobian(Shown):
     @property
     def cells(self) -> int:
         """How many cells the region was split into."""
-        return self.splits.leaves
+        return self.splits.count
 
     @cached_property
     def verdicts(self) -> NDArray[np.str_]:
@@ -129,7 +129,7 @@ class Jacobian(Shown):
             case ".csv":
                 write_bytes(path, self._csv())
             case ".json":
-                write_bytes(path, (json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n").encode())
+                super().save(path)
             case _:
                 raise InputError(f"{path}: a Jacobian is kept as .npz, .csv or .json; give the file one of these")
 
@@ -199,6 +199,7 @@ class Jacobian(Shown):
             ("cells", f"{self.cells:,}"),
             *self.certificate.statement.rows,
             ("time", f"{self.seconds:.2f} s   {_ENDS.get(self.status, self.status.value)}"),
+            ("network", "-".join(map(str, self.network["shape"]))),
             *(("note", note) for note in self.notes),
         ]
         return Facts(self.certificate.statement.sentence, table)

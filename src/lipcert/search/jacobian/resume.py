@@ -19,10 +19,11 @@ from lipcert.bounds.interval import Interval
 from lipcert.errors import FileFormatError
 from lipcert.jobs import JobFolder
 from lipcert.problem.question import region_arrays
+from lipcert.proof.cells import Cells, Index
 from lipcert.proof.entries import Asked, Bounded, Mask
 from lipcert.proof.file import load_certificate
 from lipcert.proof.jacobian import JacobianCertificate, without_room
-from lipcert.proof.splits import Cells, Index, Splits
+from lipcert.proof.tree import Tree
 from lipcert.rounding import Array
 from lipcert.search.jacobian.leaves import EntryLeaves
 
@@ -103,18 +104,18 @@ def prove_again(search: Searching, before: JacobianCertificate) -> None:
         search.report()
 
 
-def advise(leaves: EntryLeaves, splits: Splits, same: Index) -> None:
+def advise(leaves: EntryLeaves, splits: Tree, same: Index) -> None:
     """Where the region itself is split."""
     if _inner(splits, same)[0]:
         leaves.choice = splits.where[:1].copy()
 
 
-def _inner(splits: Splits, nodes: Index) -> Mask:
+def _inner(splits: Tree, nodes: Index) -> Mask:
     """Which nodes are there in the file, and split."""
     return (nodes >= 0) & (splits.where[nodes] >= 0)
 
 
-def _split(search: Searching, leaves: EntryLeaves, rows: Index, wanted: Mask, file: tuple[Splits, Index]) -> Index:
+def _split(search: Searching, leaves: EntryLeaves, rows: Index, wanted: Mask, file: tuple[Tree, Index]) -> Index:
     """Split some cells as the file says; returns which node of the file every node is."""
     splits, same = file
     both, twice = leaves.halves(rows), np.repeat(rows, 2)

@@ -17,9 +17,10 @@ from lipcert.bounds.linear import LinearBounds
 from lipcert.budget import Budget
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
+from lipcert.proof.cells import Cells, Index, kinked
 from lipcert.proof.entries import Asked, Bounded, Mask, bounded
 from lipcert.proof.jacobian import JacobianCertificate
-from lipcert.proof.splits import MOST_SIGNED_NODES, Cells, Index, kinked
+from lipcert.proof.tree import MOST_SIGNED_NODES
 from lipcert.rounding import Array
 from lipcert.search.jacobian.goal import EntryGoal, scales
 from lipcert.search.jacobian.leaves import EntryLeaves

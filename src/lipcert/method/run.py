@@ -1,0 +1,160 @@
+"""The answer on one region: cheap methods, a witness, and the method that was asked for, each within its budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+
+import numpy as np
+
+from lipcert.budget import Budget
+from lipcert.budget.memory import unwatched
+from lipcert.budget.threads import one_thread
+from lipcert.errors import MethodError
+from lipcert.method import table
+from lipcert.method.base import PRELUDE_SHARE, Method
+from lipcert.method.bracket import Bracket
+from lipcert.method.cheap import last_resort
+from lipcert.method.halfspaces import NO_ROOM, prepared
+from lipcert.method.lower import look, look_at_middle, seconds_beside_arithmetic
+from lipcert.method.portfolio import stages
+from lipcert.method.result import Described, Result
+from lipcert.method.slopes import first_pass
+from lipcert.problem.frame import Frame
+from lipcert.problem.network import Network
+from lipcert.problem.problem import Problem
+from lipcert.problem.question import Question
+from lipcert.problem.region import Polytope, ball_of
+from lipcert.search.progress import Progress, Status
+from lipcert.search.settings import Settings
+from lipcert.steps import Expired
+from lipcert.witness.witness import Witness, evaluate_framed
+
+SIDES_SHARE = 0.1  # share of the budget for the box around a region with half-spaces
+
+
+def answer(
+    question: Question,
+    settings: Settings,
+    budget: Budget,
+    on_progress: Callable[[Progress], None] | None = None,
+    floor: float = 0.0,
+) -> Result:
+    """The answer on one region; `floor` as in `Bracket`."""
+    method, problem = table.named(settings.method, settings.literal), question.problem()
+    refused = method.applies(problem)
+    if refused is not None:
+        raise MethodError(refused)
+    bracket = Bracket(settings, on_progress, floor)
+    assert isinstance(question.network, Network)
+    bracket.notes += question.network.notes
+    if isinstance(question.region, Polytope):
+        question = replace(question, regions=(_ready(question.region, bracket, budget),))
+        problem = question.problem()
+    frame, region = question.frame, question.region
+    if frame is not None and ball_of(region) is not None:
+        bracket.note("weights: the bound holds on the box around the ball")
+    elif frame is not None and isinstance(region, Polytope) and frame.scale.ndim == 2:
+        bracket.note("weights: the bound holds on the box around the region")
+    unseen = unwatched(settings.memory)
+    if unseen is not None:
+        bracket.note(unseen)
+    found = run(method, problem, bracket, budget)
+    return found if frame is None else framed(found, frame, replace(question, frame=None).problem())
+
+
+def _ready(region: Polytope, bracket: Bracket, budget: Budget) -> Polytope:
+    """The region with an inner point and a small box; linear algebra has one thread where work must repeat."""
+    with one_thread() if budget.repeatable else nullcontext():
+        found = prepared(region, budget.share(SIDES_SHARE))
+    if found.inside is None:
+        bracket.note(NO_ROOM)
+    return found
+
+
+def framed(found: Result, frame: Frame, problem: Problem) -> Result:
+    """The answer to a problem in weighted norms, from the answer to the ordinary problem that the frame makes of it."""
+    best = found.best
+    if best is not None:
+        point = problem.region.project(frame.point(best.point))
+        value = evaluate_framed(frame, problem, point)
+        best = Witness(point, value, best.method) if problem.region.contains(point) else None
+    return replace(
+        found,
+        certificate=found.certificate.framed(frame, problem),
+        best=best,
+        region=problem.region,
+        output=problem.output,
+        network=Described(problem.network),
+        frame=frame,
+    )
+
+
+# Seconds, and share of a call's time, after its limit for the proof that is under way then: later it is cut. The limit
+# is kept to a tenth and a second, which leaves the rest of these for starting the program and printing.
+_GRACE, _GRACE_SHARE = 0.25, 0.06
+
+
+def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> Result:
+    """Run a method with all that belongs to it; Ctrl-C ends it with what is proved by then."""
+    try:
+        # An overflow is an infinite bound or a bad hint, not a message. Several threads add in another order than one.
+        with np.errstate(all="ignore"), one_thread() if budget.repeatable else nullcontext():
+            try:
+                with budget.enforced(_GRACE + _GRACE_SHARE * max(budget.left(), 0.0)):
+                    _stages(method, problem, bracket, budget)
+            except Expired:
+                bracket.out_of_budget(budget)
+            if math.isinf(bracket.upper):  # no time, no memory, or an overflow
+                last_resort(problem, bracket)
+            bracket.end(method.closes, budget)
+    except KeyboardInterrupt:
+        bracket.status = Status.INTERRUPTED
+        if bracket.certificate is None:
+            raise
+    return bracket.result(problem, budget)
+
+
+def _stages(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> None:
+    """Cheap methods, a first witness, the method itself, and where it is cheap a longer search for a witness."""
+    if bracket.settings.lower or method.needs_witness:
+        look_at_middle(problem, bracket, budget)
+    for name in method.prelude:
+        first, share = table.named(name), budget.share(PRELUDE_SHARE)
+        if first.applies(problem) is None and (bracket.certificate is None or not share.over()):
+            _within_limits(first, problem, bracket, share)
+        if name == "interval" and method.greedy and not bracket.closed():
+            _begin(problem, bracket, budget)
+    if (bracket.settings.lower or method.needs_witness) and not method.cheap:
+        begun = next(stages(budget)) if method.staged else budget
+        look(problem, bracket, budget, method.search * max(begun.left(), 0.0))
+    _within_limits(method, problem, bracket, budget, _GRACE + _GRACE_SHARE * max(budget.left(), 0.0))
+    if bracket.settings.lower and method.cheap:
+        look(problem, bracket, budget, seconds_beside_arithmetic(budget))
+
+
+def _within_limits(method: Method, problem: Problem, bracket: Bracket, budget: Budget, grace: float = 0.0) -> None:
+    """Run a method. If its time is over or the system has no more memory, the bracket keeps what is proved."""
+    try:
+        with budget.enforced(grace):
+            method.run(problem, bracket, budget)
+    except Expired:
+        bracket.out_of_budget(budget)
+    except MemoryError:
+        bracket.out_of_memory(method.name, budget)
+
+
+def _begin(problem: Problem, bracket: Bracket, budget: Budget) -> None:
+    """The greedy pass of slopes; later methods need nothing from it, so it may end without a result."""
+    before = bracket.status
+    try:
+        with budget.share(PRELUDE_SHARE).enforced():
+            first_pass(problem, bracket, budget)
+    except Expired:
+        pass
+    except MemoryError:
+        bracket.out_of_memory("slopes", budget)
+    if before is Status.DONE:
+        bracket.go_on()
