@@ -1,6 +1,6 @@
 """Certificates of the entries of a Jacobian: one file for all of them, no multipliers, everything is computed again.
 
-splits       of every cell where it is split, or -1 (`tree`)        values   of those that are split at a coordinate
+splits       of every cell where it is split, or -1 (`splits`)        values   of those that are split at a coordinate
 lower, upper                        what is claimed of every entry on the region
 points       inputs of the region   seen_least, seen_most    what is claimed to be seen at one of them,
 least_at, most_at                   which one, of every entry; -1 for none
@@ -34,7 +34,7 @@ from lipcert.steps import step
 
 ENDS = ("lower", "upper", "seen_least", "seen_most")
 PLACES = ("least_at", "most_at")
-NAMES = "|".join(("points", *ENDS, *PLACES))  # besides those of the tree
+NAMES = "|".join(("points", *ENDS, *PLACES))
 _ROOM = 1e-9  # of the larger end of a claim, for the order in which another BLAS adds
 _POINTS = 256  # that are evaluated together
 

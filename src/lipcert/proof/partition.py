@@ -31,7 +31,7 @@ from lipcert.proof.cost import cell_seconds
 from lipcert.proof.tree import Tree, read_tree, walk
 from lipcert.rounding import Array
 
-NAMES = "of_grid|claims"  # besides those of the tree
+NAMES = "of_grid|claims"
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +89,9 @@ class PartitionCertificate(NetworkCertificate):
 
     def refused(self, net: Network) -> str | None:
         """Why it proves nothing about this network: another question, cells that leave gaps, claims of other cells."""
-        missing = "there is no grid of cells" if self.cover.grid is None else None
-        fault = self.question.unfit(net) or missing or self.cover.fault(net, self.region)
+        if self.cover.grid is None or self.cover.leaves is not None:
+            return "the cells are not those of a grid"
+        fault = self.question.unfit(net) or self.cover.fault(net, self.region)
         if fault is not None:
             return fault
         expected = self.cover.roots if self.of_grid else self.cover.count
@@ -122,9 +123,11 @@ class PartitionCertificate(NetworkCertificate):
 def cover_uppers(asked: Asked, cover: Tree, of_grid: bool, bounded: BoundBoxes = bounded_boxes) -> Array:
     """The proved bound of every leaf, or of every cell of the grid; signs pass from a box to its halves.
 
-    `bounded` says in which arithmetic. A leaf that the walk does not reach has an infinite bound, also where the caller
-    did not look for faults first.
+    `bounded` says in which arithmetic.
+    A leaf that the walk does not reach has an infinite bound, also where the caller did not look for faults first.
     """
+    grid = cover.grid
+    assert grid is not None
     count = cover.roots if of_grid else cover.count
     if not asked.problem.network.depth:
         return np.full(count, prove_linear(asked.problem).upper)
@@ -138,9 +141,7 @@ def cover_uppers(asked: Asked, cover: Tree, of_grid: bool, bounded: BoundBoxes =
         np.maximum.at(found, place[nodes[k]], uppers)
         return Cells(cells.lo, cells.hi, signs)
 
-    assert cover.grid is not None
-    groups = cover.grid.groups(asked.batch, asked.columns)
-    fits = walk(cover, groups, visit, halves, asked.batch // 2)
+    fits = walk(cover, grid.groups(asked.batch, asked.columns), visit, halves, asked.batch // 2)
     return np.where(found == -np.inf, np.inf, found) if fits else np.full(count, np.inf)
 
 

@@ -126,7 +126,7 @@ class BoxLeaves(Leaves):
         self.split(rows, fresh | {"done": np.ones(len(twice), dtype=bool)})
 
     def cover(self) -> tuple[Tree, Index]:
-        """The tree of the proof, and the rows of the leaves in its order."""
+        """The tree, and the rows of the leaves in its order."""
         tree, nodes = self.tree, self.tree.order()
         row = np.full(len(tree), -1, dtype=np.int64)
         row[self.node] = np.arange(len(self.node))
