@@ -20,8 +20,8 @@ from lipcert.jobs import local
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import branch
 from lipcert.method.signs import SignSearch, search_signs
-from lipcert.method.signs.maps import Maps
 from lipcert.method.signs.program import Answer, Program
+from lipcert.method.signs.quick import Maps
 from lipcert.method.signs.realise import Realise
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem

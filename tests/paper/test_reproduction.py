@@ -401,7 +401,7 @@ def test_interrupted_killed_damaged_and_resumed(tmp_path: Path, monkeypatch: pyt
     out = tmp_path / "out"
     code = (
         "import lipcert.paper.run as r, tests.paper.test_reproduction as t; r.target_entries = t.tiny_entries; "
-        f"r.reproduce(['figure-global-1'], {str(out)!r}, t.NO_FILES, r.Options(quick=True, seconds=7.0, workers=1))"
+        f"r.reproduce(['figure-global-1'], {str(out)!r}, t.NO_FILES, r.RunOptions(quick=True, seconds=7.0, workers=1))"
     )
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     process = subprocess.Popen([sys.executable, "-c", f"if __name__ == '__main__': {code}"], env=environment)

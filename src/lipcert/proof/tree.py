@@ -423,10 +423,10 @@ def read_tree(arrays: Mapping[str, Any]) -> Tree:
     value[where >= 0] = values
     if "leaf_kinds" not in arrays:
         return Tree(where, value, grid)
-    found = Tree(where, value, grid, read_leaves(arrays))
     own = frozenset(NAMES.split("|")) - {"tree_digest"}
     if word(arrays, "tree_digest") != digest({name: arrays[name] for name in arrays if name in own}):
         return NO_TREE
+    found = Tree(where, value, grid, read_leaves(arrays))
     unfit = found.unfit()
     if unfit is not None:
         raise FileFormatError(unfit)

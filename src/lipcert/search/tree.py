@@ -8,12 +8,13 @@ by level, which `order` does.
 from __future__ import annotations
 
 from copy import copy
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.proof.cells import Index
-from lipcert.proof.tree import LEAF
+from lipcert.proof.tree import LEAF, level_order
 from lipcert.rounding import Array
 
 Mask = NDArray[np.bool_]
@@ -22,35 +23,48 @@ _FIRST = 64  # nodes that there is room for at first
 
 class GrowingTree:
     """Of every node: `where` it is split (as in `proof.tree`), at which `value`, the number of its half `below`, and
-    `own`, the bound that a proof of this node alone gives, infinite where there is none.
-
-    A copy stays what it was when the original is split.
+    `own`, the bound that a proof of this node alone gives, infinite where there is none. A search may add
+    columns. A copy stays what it was when the original is split.
     """
 
     def __init__(self, roots: int = 1) -> None:
         self.roots = self.count = roots
         room = max(roots, _FIRST)
-        self._where, self._below = np.full(room, LEAF, dtype=np.int64), np.full(room, -1, dtype=np.int64)
-        self._value, self._own = np.zeros(room), np.full(room, np.inf)
+        self._columns: dict[str, NDArray[Any]] = {
+            "where": np.full(room, LEAF, dtype=np.int64),
+            "below": np.full(room, -1, dtype=np.int64),
+            "value": np.zeros(room),
+            "own": np.full(room, np.inf),
+        }
+        self._empty: dict[str, Any] = {"where": LEAF, "below": -1, "value": 0.0, "own": np.inf}
+
+    def add_column(self, name: str, shape: tuple[int, ...], empty: Any, kind: type) -> None:
+        """A further number, or a row of numbers, of every node; new nodes have `empty`."""
+        room = len(self._columns["where"])
+        self._columns[name], self._empty[name] = np.full((room, *shape), empty, dtype=kind), empty
 
     def __len__(self) -> int:
         return self.count
 
+    def column(self, name: str) -> NDArray[Any]:
+        """The numbers of all nodes, which may be written into until the next split."""
+        return self._columns[name][: self.count]
+
     @property
     def where(self) -> Index:
-        return self._where[: self.count]
+        return self.column("where")
 
     @property
     def value(self) -> Array:
-        return self._value[: self.count]
+        return self.column("value")
 
     @property
     def below(self) -> Index:
-        return self._below[: self.count]
+        return self.column("below")
 
     @property
     def own(self) -> Array:
-        return self._own[: self.count]
+        return self.column("own")
 
     @property
     def leaves(self) -> int:
@@ -59,56 +73,55 @@ class GrowingTree:
 
     @property
     def is_split(self) -> Mask:
-        """Which nodes have halves. (Those of a split that was made later are behind the nodes of a copy.)"""
-        return (self.below >= 0) & (self.below < self.count)
+        """Which nodes have halves. (The halves of a split that was made later are behind the nodes of a copy.)"""
+        return np.asarray((self.below >= 0) & (self.below < self.count))
 
-    def copy(self) -> GrowingTree:
+    def copy(self) -> Self:
         """The tree as it is now."""
-        return copy(self)
+        other = copy(self)
+        other._columns = dict(self._columns)
+        return other
 
-    def split(self, nodes: Index, where: Index, value: Array | float = 0.0) -> Index:
-        """Split some leaves; the numbers of their halves, in pairs."""
+    def split(self, nodes: Index, where: Index, value: Array | float = 0.0, **columns: NDArray[Any]) -> Index:
+        """Split some leaves; the numbers of their halves, in pairs. `columns` are further numbers of the halves."""
         halves = self.count + np.arange(2 * len(nodes))
         self._reserve(self.count + len(halves))
         new = slice(self.count, self.count + len(halves))
-        self._where[new], self._below[new], self._value[new], self._own[new] = LEAF, -1, 0.0, np.inf
+        for name, empty in self._empty.items():
+            self._columns[name][new] = columns.get(name, empty)
         self.count += len(halves)
-        self._where[nodes], self._value[nodes], self._below[nodes] = where, value, halves[::2]
+        self.where[nodes], self.value[nodes], self.below[nodes] = where, value, halves[::2]
         return halves
 
-    def order(self, ends: Mask | None = None) -> Index:
-        """The nodes level by level, as `proof.tree` has them; what is below `ends` is left out."""
-        inner = self.is_split if ends is None else self.is_split & ~ends
-        return np.concatenate(list(self._levels(inner)))
+    def part(self, ends: Mask) -> tuple[Index, Mask]:
+        """The nodes of the tree that is left without the halves of `ends`, level by level, and which of them are
+        leaves."""
+        inner = self.is_split & ~ends
+        nodes = level_order(self.below, inner, self.roots)
+        return nodes, ~inner[nodes]
 
-    def smallest(self, target: float) -> Index:
-        """The nodes of the smallest tree whose leaves all prove `target`, as far as there is one, level by level."""
-        return self.order(self.own <= target)
+    def smallest(self, target: float) -> tuple[Index, Mask]:
+        """The same of the smallest tree whose leaves all prove `target`, as far as there is one."""
+        return self.part(self.own <= target)
+
+    def order(self) -> Index:
+        """All nodes level by level, as a proof lists them."""
+        return level_order(self.below, self.is_split, self.roots)
 
     def proved(self) -> float:
         """The bound that the tree proves: of every node the better of its own proof and of its halves."""
-        value, inner = self.own.copy(), self.is_split
-        for level in reversed(self._levels(inner)):
-            split = level[inner[level]]
-            below = self.below[split]
-            value[split] = np.minimum(value[split], np.maximum(value[below], value[below + 1]))
-        return float(value[: self.roots].max())
-
-    def _levels(self, inner: Mask) -> list[Index]:
-        levels, level = [], np.arange(self.roots)
-        while len(level):
-            levels.append(level)
-            first = self.below[level[inner[level]]]
-            level = np.stack([first, first + 1], axis=1).reshape(-1)
-        return levels
+        value, below = self.own.tolist(), self.below.tolist()
+        for node in np.flatnonzero(self.is_split)[::-1].tolist():  # halves have larger numbers than the node
+            half = below[node]
+            value[node] = min(value[node], max(value[half], value[half + 1]))
+        return float(max(value[: self.roots]))
 
     def _reserve(self, count: int) -> None:
         """Room for so many nodes, in new arrays where the old ones are too short."""
-        more = max(count - len(self._where), 0)
-        if not more:
+        room = len(self._columns["where"])
+        if count <= room:
             return
-        more = max(more, len(self._where))
-        self._where = np.concatenate([self._where, np.full(more, LEAF, dtype=np.int64)])
-        self._below = np.concatenate([self._below, np.full(more, -1, dtype=np.int64)])
-        self._value = np.concatenate([self._value, np.zeros(more)])
-        self._own = np.concatenate([self._own, np.full(more, np.inf)])
+        more = max(count - room, room)
+        for name, old in self._columns.items():
+            added = np.full((more, *old.shape[1:]), self._empty[name], dtype=old.dtype)
+            self._columns[name] = np.concatenate([old, added])

@@ -20,7 +20,7 @@ from lipcert.jobs.executors import worker_count
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching.choose import Halves, look_operations, try_splits
 from lipcert.method.branching.judge import Half, judged
-from lipcert.method.branching.node import Node, certificate_of
+from lipcert.method.branching.node import CellTree, Node
 from lipcert.method.branching.realise import realise
 from lipcert.method.branching.relax import RelaxationReply, RelaxationTask, relax
 from lipcert.method.branching.worth import Worth
@@ -84,11 +84,10 @@ class CellSearch(BestFirst):
         self.worth = Worth(not problem.has_cases and relaxation_refusal(problem, "tight") is None)
         cell, bounds = root_bounds(self.net, problem.region)
         first = judged(problem, [cell], bounds).half(0)
-        self.root = self._node(first, min(first.upper, bracket.upper))
-        self.cells = 1
+        self.tree = CellTree(self.net)
         self.stuck: list[float] = []  # the bounds of cells that nothing can be done about
         self.each = cell_operations(problem)
-        self._push(self.root)
+        self._push(self._node(first, min(first.upper, bracket.upper), 0))
 
     def begin(self) -> None:
         """Start from the best witness that is known by now."""
@@ -145,7 +144,7 @@ class CellSearch(BestFirst):
     def _submit(self, node: Node) -> None:
         seconds = max(CELL_SHARE * max(self.budget.left(), 0.01), CELL_LEAST)
         problem = self.problem.on(node.cell.region, preactivations=node.alone.of(0))
-        rounds = ROUNDS_AT_ROOT if node is self.root else 1
+        rounds = ROUNDS_AT_ROOT if node.number == 0 else 1
         allowed = seconds, self.budget.repeatable, node.cuts, rounds, self.budget.memory.limit
         task = RelaxationTask(problem, node.cell, self.threshold, *allowed)
         try:
@@ -176,6 +175,7 @@ class CellSearch(BestFirst):
         node.relaxed = True
         if reply.upper < node.own:
             node.own, node.leaf = reply.upper, reply.leaf
+            self.tree.prove(node)
         node.upper = min(node.upper, node.own)
         node.cuts, node.doubt = reply.cuts, reply.doubt
         if reply.point is not None:
@@ -211,28 +211,24 @@ class CellSearch(BestFirst):
         if leaf is not None:
             node.own = node.upper = 0.0
             node.leaf = leaf
+            self.tree.prove(node)
         return leaf is not None or node.upper <= self.threshold
 
     def _divide(self, node: Node, found: Halves) -> None:
-        node.split = found.split
-        children = [self._node(half, min(node.upper, half.upper)) for half in found.both]
-        for child in children:
+        numbers = self.tree.divide(node, found.split)
+        for half, number in zip(found.both, numbers, strict=True):
+            child = self._node(half, min(node.upper, half.upper), number)
             child.cuts, child.doubt = node.cuts, node.doubt
             if found.split.layer == 0 and child.own > BOXES_GAIN * node.own:
                 child.idle = node.idle + 1
-        node.halves = tuple(children)
-        node.forget()
-        self.cells += 2
-        for child in children:
             if child.upper > self.threshold:
                 self._push(child)
-            else:
-                child.forget()  # closed for good
 
-    @staticmethod
-    def _node(half: Half, upper: float) -> Node:
+    def _node(self, half: Half, upper: float, number: int) -> Node:
         ranks = (half.free, half.neurons, half.coordinates)
-        return Node(half.cell, half.bounds, upper, half.upper, BY_LINES, half.open, *ranks)
+        node = Node(half.cell, half.bounds, upper, half.upper, BY_LINES, half.open, *ranks, number)
+        self.tree.prove(node)
+        return node
 
     def _push(self, node: Node) -> None:
         self.queue.push(node, node.upper, node.own)
@@ -248,7 +244,7 @@ class CellSearch(BestFirst):
 
     def _polish(self, reach: float) -> None:
         """Points around a new record, nearer and nearer: a center is seldom the best point of its neighbourhood."""
-        rng, box = np.random.default_rng(self.cells), self.problem.region
+        rng, box = np.random.default_rng(len(self.tree)), self.problem.region
         for scale in reach * np.exp2(-np.arange(POLISH_ROUNDS)):
             assert self.witness is not None
             around = self.witness.point + scale * rng.uniform(-1.0, 1.0, (POLISH_POINTS, self.net.inputs))
@@ -271,7 +267,7 @@ class CellSearch(BestFirst):
 
     @property
     def state(self) -> SearchState:
-        return SearchState(self.lower, self.upper, len(self.queue) + len(self.under_way), self.cells)
+        return SearchState(self.lower, self.upper, len(self.queue) + len(self.under_way), len(self.tree))
 
     def end(self) -> None:
         """Take back the relaxations that are under way."""
@@ -282,7 +278,7 @@ class CellSearch(BestFirst):
 
     def outcome(self) -> SearchOutcome:
         """What the tree proves so far."""
-        certificate = certificate_of(self.root, self.problem)
+        certificate = self.tree.certificate(self.problem)
         stuck = sum(upper > self.threshold for upper in self.stuck)
         closed = certificate.upper <= self.lower * (1 + self.gap)
         return SearchOutcome(certificate, self.state, closed, self.interrupted, self.witness, stuck)

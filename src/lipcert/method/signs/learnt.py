@@ -140,7 +140,7 @@ class Learnt:
         return literals
 
 
-class Known:
+class PatternAnswers:
     """Answers of linear programs, as the signs that each is against: one that is against no sign of a pattern is an
     answer for that pattern too. The oldest are forgotten."""
 

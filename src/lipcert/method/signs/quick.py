@@ -11,16 +11,20 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds import slopes
+from lipcert.bounds import directions, slopes
 from lipcert.problem.maps import dense
 from lipcert.problem.problem import Problem
+from lipcert.proof.leaves import whole_leaf_bounds
 from lipcert.proof.nogoods import Index, Signs, System
 from lipcert.rounding import Array
+from lipcert.witness.directions import jacobians, operator_norms
 
 SIGNS_ENTRIES = 50_000_000  # entries, at most, of a network that is laid flat: 400 MB
 SIGNS_COPIES = 3.0  # copies of a network laid flat, and its linear program, that are in memory at once
 
 _BATCH = 1 << 21  # coefficients of the forms of all entries of a batch of patterns
+_PATTERNS = 256  # of a whole map, bounded in one call
+_PROVING = 2.0  # times the work of forms in plain floating point, for bounds that are proved at once
 _NUMBERS = 1 << 18  # in one array of coefficients: it should stay in the cache
 
 
@@ -260,6 +264,40 @@ class Quick(Flat):
             moved[:, b:] += (u_hi[:, a:b] * moved[:, a:b]) @ np.abs(self.above[i])
         spread = np.maximum(lines.h_hi, 0.0) - np.minimum(lines.h_lo, 0.0)
         return np.asarray(moved * (u_hi - u_lo) * spread)
+
+
+class Maps(Flat):
+    """For all outputs together: bounds of the norm of the Jacobian, which are proved at once, as nothing quicker is as
+    good."""
+
+    def __init__(self, problem: Problem, system: System) -> None:
+        super().__init__(problem, system)
+        self.problem = problem
+        rows = directions(problem.norm, problem.network.outputs)
+        self.rows = problem.network.outputs if rows is None else len(rows)
+
+    @property
+    def numbers(self) -> float:
+        inputs, outputs = self.problem.network.inputs, self.problem.network.outputs
+        return _PROVING * self.rows * float((2 * inputs + 2 * outputs) * self.count + self.count**2)
+
+    def bounds(self, signs: Signs) -> tuple[Array, Array]:
+        parts = [self._bounds(signs[k : k + _PATTERNS]) for k in range(0, len(signs), _PATTERNS)]
+        return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+    def _bounds(self, signs: Signs) -> tuple[Array, Array]:
+        found = whole_leaf_bounds(self.problem, self.open, signs)
+        cost = np.concatenate(found.loss, axis=1)[:, self.open]
+        if self.problem.norm.p == "1":  # the forms of single entries do not say
+            reach = np.concatenate([g.magnitude for g in found.gradients[1:]], axis=1)[:, self.open]
+            cost = cost + np.where(signs == 0, np.nan_to_num(reach), 0.0)
+        return found.upper, np.where(signs == 0, np.maximum(np.nan_to_num(cost), 0.0), -1.0)
+
+    def constants(self, signs: Signs) -> Array:
+        u = np.tile(self.lo, (len(signs), 1))
+        u[:, self.open] = signs > 0
+        slopes = [u[:, a:b] for a, b in self._blocks()]
+        return operator_norms(jacobians(self.problem.network, slopes), self.problem.norm)
 
 
 def _fill(lines: _Lines, own: slice, u_lo: Array, u_hi: Array, lo: Array, hi: Array) -> None:

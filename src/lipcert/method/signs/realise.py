@@ -1,4 +1,9 @@
-"""A pattern of signs: one linear program finds a point well inside its cell, or multipliers that refuse it.
+"""Inputs with the signs of a pattern, and the witnesses that they are.
+
+One linear program finds a point well inside the cell of a pattern, or multipliers that refuse the pattern. The point of
+the program that decides whether a pattern is possible lies on faces of its cell, where the slope of a kink may be
+either: the gradient proved there can be far less than that of the pattern. So a pattern that would be a better witness
+is asked for a point well inside, and so is every whole pattern whose bound counts.
 
 Under a pattern that leaves signs open, only rows of neurons that it makes affine count: the point may miss the others.
 """
@@ -10,16 +15,21 @@ from scipy import sparse
 
 from lipcert.bounds.interval import Interval, middle_and_radius
 from lipcert.budget import Budget
-from lipcert.method.signs.program import SIGNS_ASK, SIGNS_PIVOT
+from lipcert.method.bracket import Bracket
+from lipcert.method.signs.program import SIGNS_ASK, SIGNS_CALLS, SIGNS_PIVOT
 from lipcert.method.signs.quick import Flat
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import ball_of, hull, sides_of
+from lipcert.problem.region import Ball, Polytope, ball_of, hull, sides_of
 from lipcert.proof.nogoods import Index, Signs
 from lipcert.rounding import Array
 from lipcert.solver.conic.highs_backend import linear_model, with_model
-from lipcert.steps import SPARSE
+from lipcert.steps import SCALAR, SPARSE, THIN
+from lipcert.witness import Witness, evaluate
 
-Multipliers = tuple[Array, Array]
+NogoodMultipliers = tuple[Array, Array]
+SIGNS_EVALUATE = 20.0  # operations for every entry of the network, at a point that is proved
+METHOD = "signs"
+
 _MARGINS = (1e-3, 1e-6, 0.0)  # of a ball's radius: the first that leaves a point
 _FLAT = 1e-9  # of the size of the box: a cell that is no wider may have no interior
 _OPTIONS = {"output_flag": False, "threads": 1, "simplex_iteration_limit": 20_000}
@@ -34,9 +44,9 @@ class Realise:
         self.quick, self.box = quick, box
         self.region, self.ball, self.cut = problem.region, ball_of(problem.region), sides_of(problem.region)
         self.center, self.radius = middle_and_radius(Interval(self.box.lo, self.box.hi))
-        self.tried: dict[bytes, tuple[Array | None, Multipliers | None]] = {}
+        self.tried: dict[bytes, tuple[Array | None, NogoodMultipliers | None]] = {}
 
-    def point(self, signs: Signs, budget: Budget) -> tuple[Array | None, Multipliers | None]:
+    def point(self, signs: Signs, budget: Budget) -> tuple[Array | None, NogoodMultipliers | None]:
         """The point with the largest margin, and y and t of `proof.nogoods` that ought to show that there is none, or
         that there is none but on faces; one of them may be missing, and both are there where it is close."""
         key = signs.tobytes()
@@ -46,7 +56,7 @@ class Realise:
             self.tried[key] = self._point(signs, budget)
         return self.tried[key]
 
-    def _point(self, signs: Signs, budget: Budget) -> tuple[Array | None, Multipliers | None]:
+    def _point(self, signs: Signs, budget: Budget) -> tuple[Array | None, NogoodMultipliers | None]:
         quick = self.quick
         rows, shifts, affine = quick.forms(signs)
         zero = ~rows.any(axis=1) & (shifts == 0)  # any sign is right
@@ -71,7 +81,7 @@ class Realise:
 
     def _in_ball(
         self, signs: Signs, used: Index, rows: Array, shifts: Array
-    ) -> tuple[Array | None, Multipliers | None]:
+    ) -> tuple[Array | None, NogoodMultipliers | None]:
         """The point of the cell that is nearest to the center, a little inside; its multipliers where that is too far.
 
         A ball that is cut at the ends of a box may miss the point: then nothing is known.
@@ -79,7 +89,7 @@ class Realise:
         ball, length = self.ball, np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-300)
         assert ball is not None
         rows, shifts = rows / length[:, None] * ball.radius, shifts / length
-        against: Multipliers | None = None
+        against: NogoodMultipliers | None = None
         for margin in _MARGINS:
             found = nearest(rows, margin * ball.radius - shifts)
             if found is None:
@@ -90,7 +100,7 @@ class Realise:
             against = self._multipliers(signs, used, weights / length)
         return None, against
 
-    def _multipliers(self, signs: Signs, used: Index, weights: Array) -> Multipliers:
+    def _multipliers(self, signs: Signs, used: Index, weights: Array) -> NogoodMultipliers:
         """sum weights |z| as a sum of the rows: weights at v of what is on and w of what is off, and at no other v."""
         quick, sides = self.quick, weights[len(used) :]
         mu, u = np.zeros(quick.count), quick.lo.copy()
@@ -104,6 +114,41 @@ class Realise:
             pulled = (y[b:] * slope) @ quick.B[b:, a:b]
             y[a:b] = np.where(on[a:b], mu[a:b] + pulled, -mu[a:b])
         return y, np.concatenate([np.zeros(len(mu)), sides])
+
+
+class PatternWitnesses:
+    """Improves the bracket with points of `original`, which the problem searched was made of."""
+
+    def __init__(self, problem: Problem, original: Problem, bracket: Bracket, quick: Flat) -> None:
+        self.problem, self.original, self.bracket, self.quick = problem, original, bracket, quick
+        self.realise = Realise(problem, quick)
+
+    def offer(self, point: Array, budget: Budget) -> None:
+        """Any point of the box."""
+        budget.charge(SIGNS_CALLS, SCALAR)
+        pattern = self.quick.patterns(point[None])
+        norm = float(self.quick.constants(pattern)[0])
+        if norm <= self.bracket.lower:
+            return
+        if self._evaluate(point, budget) < norm * (1.0 - self.bracket.settings.gap):
+            self.whole(pattern[0], budget)
+
+    def whole(self, signs: Signs, budget: Budget) -> NogoodMultipliers | None:
+        """A point inside the cell of a whole pattern; multipliers that may refuse the pattern if there is none."""
+        point, multipliers = self.realise.point(signs, budget)
+        if point is not None:
+            self._evaluate(point, budget)
+        return multipliers
+
+    def _evaluate(self, point: Array, budget: Budget) -> float:
+        budget.charge(SIGNS_EVALUATE * self.original.network.entries, THIN)
+        budget.charge(SIGNS_CALLS, SCALAR)
+        if isinstance(self.original.region, Ball | Polytope):  # the linear programs know its box, and round
+            point = self.original.region.project(point)
+        value = evaluate(self.original, point)
+        if value > self.bracket.lower and self.original.region.contains(point):
+            self.bracket.improve(Witness(point, value, METHOD))
+        return value
 
 
 def nearest(rows: Array, right: Array) -> tuple[Array | None, Array] | None:

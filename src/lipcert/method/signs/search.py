@@ -19,15 +19,14 @@ from lipcert.bounds import cut_short
 from lipcert.budget import Budget
 from lipcert.errors import MethodError
 from lipcert.method.bracket import Bracket
-from lipcert.method.signs.learnt import Known, Learnt
-from lipcert.method.signs.maps import Maps
-from lipcert.method.signs.points import Points
+from lipcert.method.signs.learnt import Learnt, PatternAnswers
 from lipcert.method.signs.program import SIGNS_ASK, SIGNS_CALLS, SIGNS_PIVOT, Answer, Program
-from lipcert.method.signs.quick import SIGNS_ENTRIES, Quick
-from lipcert.method.signs.tree import Growing
+from lipcert.method.signs.quick import SIGNS_ENTRIES, Maps, Quick
+from lipcert.method.signs.realise import PatternWitnesses
+from lipcert.method.signs.tree import SignTree
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
-from lipcert.proof.nogoods import Signs, System, refusal
+from lipcert.proof.nogoods import Index, Signs, System, refusal
 from lipcert.rounding import Array
 from lipcert.search.loop import BestFirst, Queue, SearchOutcome, SearchState
 from lipcert.steps import SCALAR, SPARSE, THIN
@@ -76,8 +75,8 @@ class SignSearch(BestFirst):
         self.quick = Maps(problem, system) if problem.whole_map else Quick(problem, system)
         self.learnt = Learnt(system)
         self.program = Program(system) if len(self.quick.open) else None
-        self.tree = Growing(problem, self.quick.open)
-        self.points = Points(problem, problem if original is None else original, bracket, self.quick)
+        self.tree, self.begun = SignTree(problem, self.quick.open), False
+        self.points = PatternWitnesses(problem, problem if original is None else original, bracket, self.quick)
         self.queue: Queue[int] = Queue()
         self.costs: dict[int, Array] = {}
         self.stuck = 0.0  # the largest bound of whole patterns that nothing can be done about
@@ -85,9 +84,9 @@ class SignSearch(BestFirst):
         self.programs = 0
         self.unproved = self.fresh = 0  # leaves that the proof has to bound, and patterns since they were counted
         self.proving = 0.0  # seconds for a leaf, when last measured
-        self.known = Known(len(self.quick.open))
+        self.known = PatternAnswers(len(self.quick.open))
         self.crowded = False  # whether more kinks were seen to meet in a point than there are inputs
-        self.inside = Known(len(self.quick.open))  # points inside cells, asked for since then
+        self.inside = PatternAnswers(len(self.quick.open))  # points inside cells, asked for since then
 
     @property
     def threshold(self) -> float:
@@ -97,7 +96,7 @@ class SignSearch(BestFirst):
     @property
     def upper(self) -> float:
         """About what the tree proves of the original problem."""
-        return max(self.threshold, self.stuck, self.queue.top if len(self.tree) else math.inf) + self.price
+        return max(self.threshold, self.stuck, self.queue.top if self.begun else math.inf) + self.price
 
     @property
     def state(self) -> SignState:
@@ -107,7 +106,7 @@ class SignSearch(BestFirst):
     @property
     def done(self) -> bool:
         """Whether there is nothing left to split."""
-        return bool(len(self.tree)) and self.queue.top <= self.threshold
+        return self.begun and self.queue.top <= self.threshold
 
     def run(self, budget: Budget) -> None:
         """Go on until everything is decided, the budget is over (but for the proof), or Ctrl-C."""
@@ -115,13 +114,13 @@ class SignSearch(BestFirst):
             super().run(budget)
 
     def begin(self) -> None:
-        if self.interrupted or not len(self.tree):
+        if self.interrupted or not self.begun:
             self._reopen()
 
     def certificate(self) -> Certificate:
         """What the tree proves of the problem so far."""
         with np.errstate(all="ignore"), self.budget.threads(self.quick.count):
-            if not len(self.tree):
+            if not self.begun:
                 self._reopen()
             target = self.upper - self.price
             self._prove(target)
@@ -130,12 +129,10 @@ class SignSearch(BestFirst):
 
     def _reopen(self) -> None:
         """Push every pattern that is not decided; after an interruption some may be missing."""
-        self.queue, self.costs = Queue(), {}
-        if not len(self.tree):
-            self.tree.add(np.zeros(len(self.quick.open), dtype=np.int8))
-        tree = self.tree
-        tips = [n for n in range(len(tree)) if tree.split[n] < 0 and tree.nogood[n] < 0 and n not in self.finished]
-        self._bound([n for n in tips if tree.own[n] > self.threshold], [math.inf] * len(tips))
+        self.queue, self.costs, self.begun = Queue(), {}, True
+        open_ = np.flatnonzero(self.tree.is_open & (self.tree.own > self.threshold))
+        tips = [n for n in open_.tolist() if n not in self.finished]
+        self._bound(tips, [math.inf] * len(tips))
 
     def _bound(self, nodes: list[int], above: list[float]) -> None:
         """Bound patterns, and push those that need more; `above` bounds them already."""
@@ -145,11 +142,11 @@ class SignSearch(BestFirst):
             own, costs = self.quick.bounds(self.tree.signs[nodes])
         self.budget.charge(SIGNS_CALLS * len(nodes), SCALAR)
         self.fresh += len(nodes)
+        self.tree.own[nodes] = own
+        if self.problem.whole_map:
+            self.tree.proved_alone[nodes] = own
         threshold = self.threshold
-        for node, value, cost, limit in zip(nodes, own.tolist(), costs, above, strict=False):
-            self.tree.own[node] = value
-            if self.problem.whole_map:
-                self.tree.proved[node] = value
+        for node, value, cost, limit in zip(nodes, own.tolist(), costs, above, strict=True):
             if value > threshold:
                 self._push(node, min(value, limit), cost)
 
@@ -160,8 +157,8 @@ class SignSearch(BestFirst):
     def over(self) -> bool:
         """Whether no more than the time of the proof is left."""
         if self.fresh > max(SIGNS_MOST, len(self.tree) // SIGNS_PART):
-            ends = self.tree.cut(self.upper - self.price)[1]
-            self.unproved, self.fresh = sum(n not in self.tree.proved for n in ends), 0
+            linear = self.tree.cut(self.upper - self.price)[2]
+            self.unproved, self.fresh = self.tree.unproved(linear), 0
         leaves = self.unproved + self.fresh
         expected = self.budget.expected(SIGNS_PROOF * self.quick.numbers * leaves, THIN)
         return self.budget.left() <= max(expected, self.proving * leaves)
@@ -250,27 +247,23 @@ class SignSearch(BestFirst):
         multipliers = self.points.whole(signs, self.budget)
         nogood = -1 if multipliers is None else self.learnt.learn(*multipliers, signs)
         if nogood < 0 and self.tree.own[node] > self.threshold:
-            self.stuck = max(self.stuck, self.tree.own[node])
+            self.stuck = max(self.stuck, float(self.tree.own[node]))
             self.finished.add(node)
         self.costs.pop(node, None)
         return nogood
 
     def _divide(self, nodes: list[tuple[int, float]]) -> None:
         """Both children of every node, with the signs that follow; those that are not refused are bounded."""
-        tree = self.tree
-        tips: list[int] = []
-        above: list[float] = []
-        for node, upper in nodes:
-            column = self._column(node)
-            tips += tree.divide(node, column)
-            above += [upper, upper]
-        if not tips:
+        if not nodes:
             return
+        tree, divided = self.tree, np.array([node for node, _ in nodes])
+        tips = tree.divide(divided, np.array([self._column(node) for node, _ in nodes])).tolist()
+        above = [upper for _, upper in nodes for _ in range(2)]
         signs = tree.signs[tips]
         for k, follows in enumerate(self.learnt.follow(signs)):
             for column, sign, nogood in follows.forced:
-                children = tree.divide(tips[k], column, (nogood, -1) if sign > 0 else (-1, nogood))
-                tips[k] = children[1] if sign > 0 else children[0]
+                refused = np.array([nogood, -1] if sign > 0 else [-1, nogood])
+                tips[k] = int(tree.divide(np.array([tips[k]]), np.array([column]), refused)[int(sign > 0)])
             tree.nogood[tips[k]] = follows.refused
         kept = [k for k, tip in enumerate(tips) if tree.nogood[tip] < 0]
         self._bound([tips[k] for k in kept], [above[k] for k in kept])
@@ -285,30 +278,31 @@ class SignSearch(BestFirst):
         return int(np.argmax(cost))
 
     def _settled(self) -> bool:
-        """Whether the proof of all leaves is as good as it looked; those that it is not for are opened again."""
-        ends = self._prove(max(self.threshold, self.stuck))
-        proved = self.tree.prove(ends)
-        worse = [n for n, value in zip(ends, proved, strict=True) if value > self.threshold and n not in self.finished]
-        worse = [n for n in worse if self.tree.split[n] < 0 and not np.all(self.tree.signs[n])]
+        """Whether the proved bound of every leaf is below the threshold. A leaf whose proof is weaker than its estimate
+        returns to the queue."""
+        linear, tree = self._prove(max(self.threshold, self.stuck)), self.tree
+        open_ = tree.is_open[linear] & ~np.all(tree.signs[linear], axis=1)
+        worse = linear[open_ & (tree.prove(linear) > self.threshold)].tolist()
+        worse = [n for n in worse if n not in self.finished]
         if not worse:
             return True
-        _, costs = self.quick.bounds(self.tree.signs[worse])
+        _, costs = self.quick.bounds(tree.signs[worse])
+        tree.own[worse] = tree.proved_alone[worse]
         for node, cost in zip(worse, costs, strict=True):
-            self.tree.own[node] = self.tree.proved[node]
-            self._push(node, self.tree.proved[node], cost)
+            self._push(node, float(tree.own[node]), cost)
         return False
 
-    def _prove(self, target: float) -> list[int]:
-        """The leaves of the smallest tree for this bound, with their proofs made."""
-        ends = self.tree.cut(target)[1]
-        fresh = sum(n not in self.tree.proved for n in ends)
+    def _prove(self, target: float) -> Index:
+        """The linear leaves of the smallest tree for this bound, with their proofs made."""
+        linear = self.tree.cut(target)[2]
+        fresh = self.tree.unproved(linear)
         before = self.budget.now()
         with self.budget.measured(SIGNS_PROOF * self.quick.numbers * fresh, THIN):
-            self.tree.prove(ends)
+            self.tree.prove(linear)
         if fresh:
             self.proving = (self.budget.now() - before) / fresh
         self.unproved = self.fresh = 0
-        return ends
+        return linear
 
     def report(self) -> None:
         """The bound on the way is plain floating point, so it is told as a word of the stage, not as a bound."""
