@@ -75,7 +75,12 @@ def verify_command(
     if not os.path.exists(certificate):
         raise InputError(f"{certificate}: no such file or folder; give a certificate, or the folder of a certify job")
     start = time.monotonic()
-    kept = load_proof(certificate)
+    try:
+        kept = load_proof(certificate)
+    except InputError as error:
+        if network is None and problem is None:  # the user has to give both: say so at once
+            raise InputError(f"{error}; and give --network NETWORK, the one that it is about") from None
+        raise
     if problem is not None or not isinstance(kept.statement, Question):
         answer, about = _verified_problem(kept, problem, exact or network is not None)
     elif network is None:
