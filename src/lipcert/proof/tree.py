@@ -424,9 +424,11 @@ def read_tree(arrays: Mapping[str, Any]) -> Tree:
     if "leaf_kinds" not in arrays:
         return Tree(where, value, grid)
     own = frozenset(NAMES.split("|")) - {"tree_digest"}
+    # Nogoods are read before the digest is compared, so that the message names the array that is damaged.
+    leaves = read_leaves(arrays) if "leaf_nogoods" in arrays else None
     if word(arrays, "tree_digest") != digest({name: arrays[name] for name in arrays if name in own}):
         return NO_TREE
-    found = Tree(where, value, grid, read_leaves(arrays))
+    found = Tree(where, value, grid, read_leaves(arrays) if leaves is None else leaves)
     unfit = found.unfit()
     if unfit is not None:
         raise FileFormatError(unfit)
