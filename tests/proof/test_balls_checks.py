@@ -531,7 +531,7 @@ def test_margins_are_checked() -> None:
     assert margins_with_balls(kept, small_net(3, 6, 3, seed=5)) == [math.inf]
     assert margins_with_balls(replace(kept, box=Box(np.zeros(2), 0.2)), net) == [math.inf]
     nothing = {"w": np.zeros(3)}
-    for wrong in (asking(proof, c=np.ones(2)), replace(proof, multipliers=nothing), replace(proof, keep=9)):
+    for wrong in (replace(proof, c=np.ones(2)), replace(proof, multipliers=nothing), replace(proof, keep=9)):
         if wrong.keep == 9:
             wrong = replace(wrong, multipliers={"no such row": np.zeros(3)})
         assert margins_with_balls(replace(kept, proofs=(wrong,)), net) == [math.inf]
