@@ -170,7 +170,7 @@ def _certificate(rng: Random, case: Case, kind: str) -> Certificate | None:
 def _relaxed(rng: Random, problem: Problem) -> Certificate | None:
     """A certificate of a relaxation whose solver stops early: the whole problem, or the case with the largest bound."""
     method = str(rng.choice(RELAXED))
-    if named(method).applies(problem) is not None:
+    if named(method).refusal(problem) is not None:
         return None
     table = case_table(problem) if problem.has_cases else np.zeros((1, 1))
     at = divmod(int(np.argmax(table)), table.shape[1])

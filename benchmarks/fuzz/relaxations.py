@@ -48,7 +48,7 @@ class Relaxations:
             n, m = (int(k) for k in rng.integers(1, 5, size=2))
             net = Network.from_weights([rng.normal(size=(m, n)), rng.normal(size=(1, m))], [rng.normal(size=m), [0.0]])
             case = Case(net, random_region(rng, n), np.ones(1), "inf", None, number)
-        names = WHOLE if number % WHOLE_EVERY == 0 else [n for n in RELAXED if named(n).applies(case.problem()) is None]
+        names = WHOLE if number % WHOLE_EVERY == 0 else [n for n in RELAXED if named(n).refusal(case.problem()) is None]
         return replace(case, method=str(rng.choice(names or ["slopes"])))
 
     def judge(self, case: Case) -> Verdict:
@@ -58,7 +58,7 @@ class Relaxations:
             return verdict
         case, problem = made, made.problem()
         seen = floor(case, rng, case.seed % ENUMERATE == 0)
-        if named(case.method).applies(problem) is not None:
+        if named(case.method).refusal(problem) is not None:
             return Verdict(["refused"])
         if case.method in WHOLE and (case.seed % WHOLE_EVERY == 0 or case.method == "slopes"):
             return self._whole(case, seen, verdict)

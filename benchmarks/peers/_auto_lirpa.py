@@ -37,7 +37,7 @@ class AutoLiRPA:
             return f"{folder} is not a checkout of auto_LiRPA with Jacobian bounds"
         return None if importlib.util.find_spec("torch") else "the Python package torch is not installed"
 
-    def applies(self, problem: Problem) -> str | None:
+    def refusal(self, problem: Problem) -> str | None:
         if problem.norm.p != "inf" or problem.norm.out is not None or not isinstance(problem.region, Box):
             return "compared for one output in norm inf on boxes"
         return plain_relu_chain(problem)

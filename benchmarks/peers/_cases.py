@@ -49,7 +49,7 @@ def beside(match: Match, peers: tuple[Peer, ...] = PEERS) -> Iterable[Measured]:
     net, region, output, norm = match.question.make()
     problem = Problem.of(net, region, output, norm)
     for peer in peers:
-        if peer.applies(problem) is None:
+        if peer.refusal(problem) is None:
             yield with_peer(ours.get(peer.rival(problem) or "", best), peer, problem)
 
 

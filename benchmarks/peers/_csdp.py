@@ -35,7 +35,7 @@ class CSDP:
     def available(self) -> str | None:
         return None if shutil.which("csdp") else "csdp is not on the PATH (Debian: coinor-csdp)"
 
-    def applies(self, problem: Problem) -> str | None:
+    def refusal(self, problem: Problem) -> str | None:
         if problem.norm.p != "inf" or problem.norm.out is not None or not isinstance(problem.region, Box):
             return "compared for one output in norm inf on boxes"
         size = 1 + problem.network.inputs + problem.network.neurons

@@ -31,7 +31,7 @@ class ClosedForm:
     def available(self) -> str | None:
         return None
 
-    def applies(self, problem: Problem) -> str | None:
+    def refusal(self, problem: Problem) -> str | None:
         return _euclidean(problem)
 
     def rival(self, problem: Problem) -> str | None:  # noqa: ARG002
@@ -55,7 +55,7 @@ class EclipseFast:
                 return f"the Python package {package} is not installed (PyPI: eclipse-nn)"
         return None
 
-    def applies(self, problem: Problem) -> str | None:
+    def refusal(self, problem: Problem) -> str | None:
         return _euclidean(problem)
 
     def rival(self, problem: Problem) -> str | None:  # noqa: ARG002
@@ -86,7 +86,7 @@ class Eclipse(EclipseFast):
             return reason
         return None if importlib.util.find_spec("cvxpy") else "the Python package cvxpy is not installed"
 
-    def applies(self, problem: Problem) -> str | None:
+    def refusal(self, problem: Problem) -> str | None:
         widest = max(problem.network.shape)
         return _euclidean(problem) or (None if widest <= 40 else f"a layer of {widest} takes its programs minutes")
 

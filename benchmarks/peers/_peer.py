@@ -29,7 +29,7 @@ class Peer(Protocol):
     def available(self) -> str | None:
         """None, or why it cannot be used here."""
 
-    def applies(self, problem: Problem) -> str | None:
+    def refusal(self, problem: Problem) -> str | None:
         """None, or why not to this problem."""
 
     def rival(self, problem: Problem) -> str | None:

@@ -106,7 +106,7 @@ class LipSDP:
     def available(self) -> str | None:
         return None
 
-    def applies(self, problem: Problem) -> str | None:
+    def refusal(self, problem: Problem) -> str | None:
         if problem.norm.p != "2" or problem.norm.out not in (None, "2"):
             return "for norm 2"
         if _order(problem) > LARGEST:
@@ -140,7 +140,7 @@ class GeoLIP:
     def available(self) -> str | None:
         return None
 
-    def applies(self, problem: Problem) -> str | None:
+    def refusal(self, problem: Problem) -> str | None:
         if problem.norm.p != "inf" or problem.norm.out is not None:
             return "for one output in norm inf"
         if problem.network.depth > 2:

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from lipcert.robustness.data import DataSet, read_data
     from lipcert.robustness.result import Certification
     from lipcert.robustness.verify import FolderVerification, verify_folder
-    from lipcert.search.cells.door import partition
+    from lipcert.search.cells.partition import partition
     from lipcert.search.cells.result import Partition
-    from lipcert.search.jacobian.door import jacobian
+    from lipcert.search.jacobian.jacobian import jacobian
     from lipcert.search.jacobian.result import Jacobian
     from lipcert.search.progress import Progress, Status
 
@@ -56,9 +56,9 @@ _WHERE = {
     "errors": ["FileFormatError", "InputError", "LipcertError", "MethodError", "SoundnessError", "UnsupportedOperator"],
     "problem.blocks": ["Affine"],
     "problem.network": ["Network"],
-    "search.cells.door": ["partition"],
+    "search.cells.partition": ["partition"],
     "search.cells.result": ["Partition"],
-    "search.jacobian.door": ["jacobian"],
+    "search.jacobian.jacobian": ["jacobian"],
     "search.jacobian.result": ["Jacobian"],
     "polynomial": ["Polynomial", "PolynomialProblem"],
     "polynomial.certificates.certificate": ["PolynomialCertificate", "verify_polynomial"],

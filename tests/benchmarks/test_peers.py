@@ -67,9 +67,9 @@ def test_eclipse_of_its_package() -> None:
 
 def test_who_applies_to_what() -> None:
     box, net = Box(np.zeros(3), 0.5), net_of(3, 5, 2)
-    names = {p.name for p in PEERS if p.applies(Problem.of(net, box, 0)) is None}
+    names = {p.name for p in PEERS if p.refusal(Problem.of(net, box, 0)) is None}
     assert names == {"GeoLIP (SCS)", "CSDP", "auto_LiRPA (CROWN)", "auto_LiRPA (optimised)"}
-    euclidean = {p.name for p in PEERS if p.applies(Problem.of(net, Everywhere(), "all", "2")) is None}
+    euclidean = {p.name for p in PEERS if p.refusal(Problem.of(net, Everywhere(), "all", "2")) is None}
     assert euclidean == {
         "LipSDP-Neuron (SCS)",
         "ECLipsE-Fast (closed form)",
@@ -77,11 +77,11 @@ def test_who_applies_to_what() -> None:
         "ECLipsE (eclipse-nn)",
     }
     smooth = net_of(3, 5, 2, kind="tanh")
-    assert "ReLU" in (GeoLIP().applies(Problem.of(smooth, box, 0)) or "")
+    assert "ReLU" in (GeoLIP().refusal(Problem.of(smooth, box, 0)) or "")
     deep = Problem.of(net_of(3, 4, 4, 4, 1), box, 0)
-    assert "hidden layers" in (GeoLIP().applies(deep) or "")
+    assert "hidden layers" in (GeoLIP().refusal(deep) or "")
     wide = Network.from_weights([np.ones((300, 3)), np.ones((1, 300))])
-    assert "too large" in (LipSDP().applies(Problem.of(wide, Everywhere(), 0, "2")) or "")
+    assert "too large" in (LipSDP().refusal(Problem.of(wide, Everywhere(), 0, "2")) or "")
 
 
 FAKE = """#!/bin/sh
@@ -129,7 +129,7 @@ class Stand:
     def available(self) -> str | None:
         return self._away
 
-    def applies(self, problem: Problem) -> str | None:  # noqa: ARG002
+    def refusal(self, problem: Problem) -> str | None:  # noqa: ARG002
         return None
 
     def rival(self, problem: Problem) -> str | None:  # noqa: ARG002
@@ -158,4 +158,4 @@ def test_every_question_has_a_peer() -> None:
     for match in matches():
         if not match.data:
             problem = Problem.of(*match.question.make())
-            assert any(p.applies(problem) is None for p in PEERS), match.question.network
+            assert any(p.refusal(problem) is None for p in PEERS), match.question.network

@@ -32,8 +32,12 @@ OWN = {  # what is opened here is no file of a stranger
     "search/blocks.py": "bytes in memory",
     "readers/onnx/external.py": "files beside a model: as the door, but without following links",
 }
-WITHIN = {("robustness/data.py", "gzip"), ("readers/vnnlib.py", "gzip"), ("search/jacobian/door.py", "JobFolder")}
-WITHIN |= {("search/cells/door.py", "JobFolder"), ("paper/run.py", "JobFolder"), ("robustness/certify.py", "JobFolder")}
+WITHIN = {("robustness/data.py", "gzip"), ("readers/vnnlib.py", "gzip"), ("search/jacobian/jacobian.py", "JobFolder")}
+WITHIN |= {
+    ("search/cells/partition.py", "JobFolder"),
+    ("paper/run.py", "JobFolder"),
+    ("robustness/certify.py", "JobFolder"),
+}
 
 
 def test_nothing_opens_a_path_beside_the_door() -> None:

@@ -12,7 +12,7 @@ import lipcert
 from lipcert import Activation, Box, Everywhere, Network, Progress, Status
 from lipcert.errors import InputError, MethodError, SoundnessError
 from lipcert.method.literal import LITERAL
-from lipcert.method.result import Described, Result
+from lipcert.method.result import NetworkSummary, Result
 from lipcert.polynomial.lcep.methods import LITERAL_METHODS, LiteralInfo
 from lipcert.problem.norms import INF
 from lipcert.problem.output import choose_output
@@ -205,7 +205,7 @@ def test_contradiction_is_an_error_never_clipped() -> None:
             box,
             INF,
             output,
-            Described(net),
+            NetworkSummary(net),
         )
 
 

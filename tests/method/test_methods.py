@@ -35,7 +35,7 @@ class Toy(Method):
     summary = "a toy"
     prelude = ()
 
-    def applies(self, problem):
+    def refusal(self, problem):
         return "method toy is for boxes; use product" if problem.region == lipcert.Everywhere() else None
 
     def cost(self, problem):
@@ -94,7 +94,7 @@ class Counting(Method):
     def __init__(self) -> None:
         self.runs = 0
 
-    def applies(self, problem: Problem) -> str | None:  # noqa: ARG002
+    def refusal(self, problem: Problem) -> str | None:  # noqa: ARG002
         return None
 
     def cost(self, problem: Problem) -> float:  # noqa: ARG002
@@ -132,9 +132,9 @@ def test_every_method_applies_or_says_why_not_in_one_line() -> None:
         Problem.of(net_of(3, 2), Box(np.zeros(3), 0.1), 1),
     ]
     for problem in problems:
-        assert table.named("auto").applies(problem) is None
+        assert table.named("auto").refusal(problem) is None
         for method in table.METHODS:
-            refused = method.applies(problem)
+            refused = method.refusal(problem)
             if refused is None:
                 assert method.cost(problem) >= 0
             else:

@@ -36,7 +36,7 @@ from lipcert.proof.relaxed import Multipliers
 from lipcert.proof.tree import Tree
 from lipcert.relaxation.cuts import Cuts
 from lipcert.relaxation.specification import build
-from lipcert.search.cells.door import partition
+from lipcert.search.cells.partition import partition
 from lipcert.solver.rank_two import Options, solve_rank_two
 from tests.conftest import ROOT
 from tests.reader_tools import refuse
@@ -330,7 +330,7 @@ def test_cells_are_checked_in_little_memory(monkeypatch: pytest.MonkeyPatch) -> 
     groups: list[int] = []
     on = boxes.preactivations_on
 
-    def counted(asked: boxes.Asked, places: Any, signs: Any) -> Any:
+    def counted(asked: boxes.BoxQuestion, places: Any, signs: Any) -> Any:
         groups.append(len(signs))
         return on(asked, places, signs)
 

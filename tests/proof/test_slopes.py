@@ -448,7 +448,7 @@ def test_turns_of_auto_go_on(norm: str, monkeypatch: pytest.MonkeyPatch) -> None
     engine = SlopeEngine(problem, bracket, SlopesMethod(), SLOPES_LEAVES, Sharpening(problem, bracket))
     uppers = []
     for work in (0.2, 0.2, 20.0, 20.0):
-        bracket.go_on()
+        bracket.clear_limit()
         if not engine.ended:
             engine.advance(Budget.of_work(work))
         uppers.append(bracket.upper)

@@ -226,7 +226,7 @@ def test_a_method_that_is_asked_for_by_name_is_about_the_whole_network(
     set_constant(monkeypatch, "LARGEST_ORDER", 30)
     set_constant(monkeypatch, "ITERATIONS", 1e6)  # so that no time is long enough for the whole
     monkeypatch.setattr("lipcert.method.relaxed.build", built)
-    methods = [m for m in METHODS if isinstance(m, Relaxed) and m.applies(problem) is None]
+    methods = [m for m in METHODS if isinstance(m, Relaxed) and m.refusal(problem) is None]
     assert any(m.name == "hr2" for m in methods) == (len(shape) == 3)
     for method in (Tight(slopes=False) if m.name == "tight" else m for m in methods):
         bracket = Bracket()

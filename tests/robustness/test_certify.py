@@ -30,8 +30,8 @@ from lipcert.jobs import Answer
 from lipcert.method.result import Result
 from lipcert.proof.margins import linear_margins
 from lipcert.robustness.attack import Perturbation, another_class_wins, attack
-from lipcert.robustness.decision import certified_radii, class_scores, classify, decide, room, shared_region
-from lipcert.robustness.pairs import PairConstant, matrix, pair_constant, pair_pieces, settle
+from lipcert.robustness.decision import certified_radii, class_scores, classify, decide, reach_in_region, shared_region
+from lipcert.robustness.pairs import PairConstant, matrix, method_and_region, pair_constant, pair_pieces
 from lipcert.robustness.refine import Ball, SharedRadii, against, prove_ball, refine_pieces
 from lipcert.rounding import Array
 from lipcert.search.progress import Status
@@ -107,12 +107,12 @@ def test_the_shared_region_holds_every_ball() -> None:
     region = shared_region(inputs, 0.1, (0.0, 1.0), False)
     assert np.all(region.lo == -0.1)
     assert np.all(region.hi >= 1.1)
-    assert np.all(room(inputs, region, 0.1, False) >= 0.1)
+    assert np.all(reach_in_region(inputs, region, 0.1, False) >= 0.1)
     own = shared_region(inputs, 0.1, None, False)
     assert np.all(own.lo <= inputs.min(axis=0) - 0.1)
     assert np.all(own.hi[1] >= 1.1)
     assert shared_region(inputs, 0.1, (0.0, 1.0), True) == Box.from_bounds(np.zeros(2), np.ones(2))
-    assert np.all(np.isinf(room(inputs, Everywhere(), 0.1, False)))
+    assert np.all(np.isinf(reach_in_region(inputs, Everywhere(), 0.1, False)))
 
 
 @pytest.mark.parametrize("clip", [False, True])
@@ -227,12 +227,12 @@ def test_attacks_find_the_nearest_side_of_a_line() -> None:
 def test_methods_and_regions() -> None:
     net = small_net(0)
     box = Box(np.zeros(3), 1.0)
-    assert settle(net, box, Settings(method="shor")) == ("shor", Everywhere())
-    assert settle(net, box, Settings(method="tight")) == ("tight", box)
-    assert settle(small_net(0, inputs=400), Box(np.zeros(400), 1.0), Settings())[0] == "shor"
+    assert method_and_region(net, box, Settings(method="shor")) == ("shor", Everywhere())
+    assert method_and_region(net, box, Settings(method="tight")) == ("tight", box)
+    assert method_and_region(small_net(0, inputs=400), Box(np.zeros(400), 1.0), Settings())[0] == "shor"
     wide, large = small_net(0, inputs=400), Box(np.zeros(400), 1.0)
-    assert settle(wide, large, Settings(method="tight")) == ("tight", Everywhere())
-    assert settle(wide, Box(np.full(400, 9.0), 1e-3), Settings(method="tight"))[1] != Everywhere()
+    assert method_and_region(wide, large, Settings(method="tight")) == ("tight", Everywhere())
+    assert method_and_region(wide, Box(np.full(400, 9.0), 1e-3), Settings(method="tight"))[1] != Everywhere()
     with pytest.raises(MethodError, match="unknown method"):
         certify(net, np.zeros((1, 3)), radius=0.1, method="hr3")
     with pytest.raises(MethodError, match="one hidden layer"):

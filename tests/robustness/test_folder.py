@@ -585,7 +585,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_what_is_stated_has_room_for_another_machine() -> None:
     """Leads are lowered by more than two enclosures of the same scores can differ by."""
     bare = classify(NET, INPUTS, LABELS)
-    stated = bare.stated()
+    stated = bare.portable()
     finite = np.isfinite(bare.lead)
     width = (bare.scores.hi - bare.scores.lo).max()
     assert np.all(stated.lead[finite] < bare.lead[finite])

@@ -68,7 +68,7 @@ def cells_command(
     lipcert verify cells.npz --network net.onnx
     """
     from lipcert.report.heatmap import cell_map, check_view
-    from lipcert.search.cells.door import partition  # here, so that other commands start fast
+    from lipcert.search.cells.partition import partition  # here, so that other commands start fast
 
     given["cells"] = _grid(given["cells"], given.pop("adaptive"))
     view = _axes(given.pop("axes")), dict(_fixed(text) for text in given.pop("at"))

@@ -79,7 +79,7 @@ def jacobian_command(
     lipcert verify jacobian.npz --network net.onnx
     """
     from lipcert.report.heatmap import entry_map
-    from lipcert.search.jacobian.door import jacobian  # here, so that other commands start fast
+    from lipcert.search.jacobian.jacobian import jacobian  # here, so that other commands start fast
 
     for name in ("outputs", "inputs"):
         given[name] = None if given[name] is None else parse_list(f"--{name}", given[name])

@@ -10,7 +10,7 @@ from lipcert.bounds.operator_norms import hard
 from lipcert.budget import Budget
 from lipcert.method.base import PRELUDE_SHARE, SEARCH_BEFORE_TURNS, Method
 from lipcert.method.bracket import Bracket
-from lipcert.method.branching import refusal
+from lipcert.method.branching import refusal as cells_refusal
 from lipcert.method.cheap import eliminate_many
 from lipcert.method.engines import engines_for, searches
 from lipcert.method.lower import WitnessTurns
@@ -67,8 +67,8 @@ class Exact(Method):
     for_many = False
     closes = True
 
-    def applies(self, problem: Problem) -> str | None:
-        return self._too_hard(problem) or refusal(problem)
+    def refusal(self, problem: Problem) -> str | None:
+        return self._too_hard(problem) or cells_refusal(problem)
 
     @staticmethod
     def _too_hard(problem: Problem) -> str | None:

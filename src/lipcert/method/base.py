@@ -34,7 +34,7 @@ class Method:
     solvers: tuple[str, ...] = SOLVERS  # the ones that a caller may ask for
     for_many: bool = True  # whether `certify` offers it for the constants of all pairs of classes
 
-    def applies(self, problem: Problem) -> str | None:  # noqa: ARG002 - every problem, unless a method says otherwise
+    def refusal(self, problem: Problem) -> str | None:  # noqa: ARG002 - every problem, unless a method says otherwise
         """None when the method covers the problem, else one line that says why not and what to use instead."""
         return None
 

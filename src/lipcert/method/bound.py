@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from lipcert.errors import InputError, shown
 from lipcert.jobs import cluster
 from lipcert.method import table
-from lipcert.method.regions import Turns
+from lipcert.method.regions import RegionTurns
 from lipcert.method.result import Result, UnionResult
 from lipcert.method.run import answer
 from lipcert.problem.network import Network
@@ -122,7 +122,7 @@ def bound(
     weights = (input_weights, output_weights, inputs)
     question = Question.of_constant(network, regions, output, (norm, output_norm), weights)
     if several:
-        return Turns(question, settings, budget, on_progress).run()
+        return RegionTurns(question, settings, budget, on_progress).run()
     return answer(question, settings, budget, on_progress)
 
 

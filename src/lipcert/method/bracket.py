@@ -11,7 +11,7 @@ from lipcert.budget import Budget
 from lipcert.budget.memory import NUMBER, in_words
 from lipcert.errors import InputError
 from lipcert.jobs import cluster, local, processes
-from lipcert.method.result import Described, Result
+from lipcert.method.result import NetworkSummary, Result
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.search.progress import NOTHING, Progress, Status
@@ -139,7 +139,7 @@ class Bracket:
         closed (`closes`) has not finished while there is a gap; without a witness the gap is unknown.
         """
         if self.closed():
-            self.go_on()
+            self.clear_limit()
         elif budget.memory.hit and self.status is Status.DONE:
             self.status = Status.MEMORY_LIMIT
         if self.status is Status.DONE and math.isinf(self.upper):
@@ -147,7 +147,7 @@ class Bracket:
         if closes and self.status is Status.DONE and self.witness is not None and not self.closed():
             self.status = Status.OPEN
 
-    def go_on(self) -> None:
+    def clear_limit(self) -> None:
         """Undo a limit as the status: only a share of the budget was over, or nothing is left to do."""
         if self.status in (Status.TIME_LIMIT, Status.WORK_LIMIT, Status.MEMORY_LIMIT):
             self.status = Status.DONE
@@ -190,7 +190,7 @@ class Bracket:
             region=problem.region,
             norm=problem.norm,
             output=problem.output,
-            network=Described(problem.network),
+            network=NetworkSummary(problem.network),
             notes=tuple(self.notes),
             work=budget.spent().counted,
         )

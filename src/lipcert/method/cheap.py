@@ -173,7 +173,7 @@ class Elimination(Method):
     cheap = True
     for_many = False
 
-    def applies(self, problem: Problem) -> str | None:
+    def refusal(self, problem: Problem) -> str | None:
         return elimination_refusal(problem)
 
     def cost(self, problem: Problem) -> float:

@@ -13,7 +13,7 @@ from lipcert.chart.numbers import counted
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import CellSearch
-from lipcert.method.branching import refusal as no_cells
+from lipcert.method.branching import refusal as cells_refusal
 from lipcert.method.branching.search import CELLS_AT_ONCE
 from lipcert.method.cheap import Linear
 from lipcert.method.portfolio import Engine
@@ -56,11 +56,11 @@ def engines_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Ex
     """All engines that apply to the problem."""
     sharper = Sharpening(problem, bracket)
     found: list[Engine] = []
-    if _free().applies(problem) is None and _has_values(problem):
+    if _free().refusal(problem) is None and _has_values(problem):
         found.append(RelaxationEngine(problem, bracket, _free(), FREE_LEAVES, sharper))
-    if Tight().applies(problem) is None:
+    if Tight().refusal(problem) is None:
         found.append(TightEngine(problem, bracket, sharper))
-    if Slopes().applies(problem) is None:
+    if Slopes().refusal(problem) is None:
         found.append(SlopeEngine(problem, bracket, Slopes(), SLOPES_LEAVES, sharper))
     return found + searches(problem, bracket, budget, executor, sharper)
 
@@ -92,7 +92,7 @@ def searches(
         searched = problem if small is None else small.problem
         if search_refusal(searched) is None and _has_room(searched, bracket, budget):
             engines.append(SignEngine(problem, bracket, sharper or Sharpening(problem, bracket)))
-    if no_cells(problem) is None:
+    if cells_refusal(problem) is None:
         engines.append(CellEngine(problem, bracket, executor, CELLS_WORTH if engines else CELLS_ALONE))
     return engines
 

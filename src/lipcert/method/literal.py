@@ -8,7 +8,8 @@ from lipcert.budget import Budget
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.problem.problem import Problem
-from lipcert.proof.stated import prove_stated, refusal
+from lipcert.proof.literal import prove_literal
+from lipcert.proof.literal import refusal as literal_refusal
 from lipcert.search.progress import Status
 from lipcert.solver import CONIC_SOLVERS, ConicStatus
 from lipcert.steps import DENSE, RATES
@@ -24,8 +25,8 @@ class Literal(Method):
         self.name, self.summary = name, summary
         self.only = only  # whether the name means this form; shor and hr2 have a faster one of the same bound
 
-    def applies(self, problem: Problem) -> str | None:
-        return refusal(problem, self.name)
+    def refusal(self, problem: Problem) -> str | None:
+        return literal_refusal(problem, self.name)
 
     def cost(self, problem: Problem) -> float:
         """General solvers vectorise moment matrices: the cube of their entries."""
@@ -44,7 +45,7 @@ class Literal(Method):
             return
         if bracket.certificate is not None and bracket.upper < upper:
             bracket.note(f"{bracket.certificate.method} proves {bracket.upper:.6g}, which is less")
-        bracket.certificate = prove_stated(problem, info.proof, upper)
+        bracket.certificate = prove_literal(problem, info.proof, upper)
         bracket.report()
 
     @staticmethod

@@ -257,5 +257,5 @@ class _Turns:
     def _goes_on(self) -> bool:
         bracket = self.bracket
         if bracket.status in (Status.TIME_LIMIT, Status.WORK_LIMIT, Status.MEMORY_LIMIT):
-            bracket.go_on()  # the end of a turn is not the end of the budget
+            bracket.clear_limit()  # the end of a turn is not the end of the budget
         return not (bracket.closed() or bracket.status is not Status.DONE or self.budget.over())

@@ -25,7 +25,7 @@ UNION_FIRST = 0.2  # share of the budget for cheap bounds on all regions
 UNION_SHARE = 0.5  # share of the remaining budget for a turn on one region
 
 
-class Turns:
+class RegionTurns:
     """The best result on every region so far, and which region has the next turn."""
 
     def __init__(

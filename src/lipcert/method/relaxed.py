@@ -16,7 +16,8 @@ from lipcert.method.lower import MomentRounding
 from lipcert.method.planning import FIRST_SHARE, LARGEST_ORDER, Step, plan, plan_by_name, unsigned_step, whole_step
 from lipcert.method.solving import BUILD_CALLS, OneSolve, OnMoments, Task, least_numbers, proof_fits, proof_operations
 from lipcert.problem.problem import Problem
-from lipcert.relaxation.specification import UNSIGNED, Specification, build, plan_specification, refusal
+from lipcert.relaxation.specification import UNSIGNED, Specification, build, plan_specification
+from lipcert.relaxation.specification import refusal as relaxation_refusal
 from lipcert.search.progress import Status
 from lipcert.solver import Status as SolverStatus
 from lipcert.steps import DENSE, RATES, SCALAR
@@ -40,8 +41,8 @@ class Relaxed(Method):
     def __init__(self, name: str, summary: str, parts: bool = False) -> None:
         self.name, self.summary, self.parts = name, summary, parts
 
-    def applies(self, problem: Problem) -> str | None:
-        return refusal(problem, self.name)
+    def refusal(self, problem: Problem) -> str | None:
+        return relaxation_refusal(problem, self.name)
 
     def cost(self, problem: Problem) -> float:
         return self._first(problem).operations / RATES[DENSE]

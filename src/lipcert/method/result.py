@@ -44,7 +44,7 @@ def is_below(limit: float, lower: float | None, upper: float) -> Verdict:
     return "refuted" if lower is not None and lower >= limit else "open"
 
 
-class Described(dict[str, Any]):
+class NetworkSummary(dict[str, Any]):
     """The network of a result: its shape, and its hash, which is computed when somebody looks at it first."""
 
     def __init__(self, net: Network) -> None:
@@ -80,7 +80,7 @@ class Result(Shown):
     region: Region
     norm: Norm
     output: Output
-    network: Described
+    network: NetworkSummary
     notes: tuple[str, ...] = field(default=())
     frame: Frame | None = None  # weights of the norms, and which inputs change
     work: float = 0.0  # counted, in nominal seconds of one core: about what `bound(work=...)` needs to come as far

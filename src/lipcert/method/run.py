@@ -20,7 +20,7 @@ from lipcert.method.cheap import last_resort
 from lipcert.method.halfspaces import NO_ROOM, prepared
 from lipcert.method.lower import look, look_at_middle, seconds_beside_arithmetic
 from lipcert.method.portfolio import stages
-from lipcert.method.result import Described, Result
+from lipcert.method.result import NetworkSummary, Result
 from lipcert.method.slopes import first_pass
 from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
@@ -44,14 +44,14 @@ def answer(
 ) -> Result:
     """The answer on one region; `floor` as in `Bracket`."""
     method, problem = table.named(settings.method, settings.literal), question.problem()
-    refused = method.applies(problem)
+    refused = method.refusal(problem)
     if refused is not None:
         raise MethodError(refused)
     bracket = Bracket(settings, on_progress, floor)
     assert isinstance(question.network, Network)
     bracket.notes += question.network.notes
     if isinstance(question.region, Polytope):
-        question = replace(question, regions=(_ready(question.region, bracket, budget),))
+        question = replace(question, regions=(_prepared_region(question.region, bracket, budget),))
         problem = question.problem()
     frame, region = question.frame, question.region
     if frame is not None and ball_of(region) is not None:
@@ -65,7 +65,7 @@ def answer(
     return found if frame is None else framed(found, frame, replace(question, frame=None).problem())
 
 
-def _ready(region: Polytope, bracket: Bracket, budget: Budget) -> Polytope:
+def _prepared_region(region: Polytope, bracket: Bracket, budget: Budget) -> Polytope:
     """The region with an inner point and a small box; linear algebra has one thread where work must repeat."""
     with one_thread() if budget.repeatable else nullcontext():
         found = prepared(region, budget.share(SIDES_SHARE))
@@ -87,7 +87,7 @@ def framed(found: Result, frame: Frame, problem: Problem) -> Result:
         best=best,
         region=problem.region,
         output=problem.output,
-        network=Described(problem.network),
+        network=NetworkSummary(problem.network),
         frame=frame,
     )
 
@@ -104,7 +104,7 @@ def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> R
         with np.errstate(all="ignore"), one_thread() if budget.repeatable else nullcontext():
             try:
                 with budget.enforced(_GRACE + _GRACE_SHARE * max(budget.left(), 0.0)):
-                    _stages(method, problem, bracket, budget)
+                    _run_with_prelude(method, problem, bracket, budget)
             except Expired:
                 bracket.out_of_budget(budget)
             if math.isinf(bracket.upper):  # no time, no memory, or an overflow
@@ -117,16 +117,16 @@ def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> R
     return bracket.result(problem, budget)
 
 
-def _stages(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> None:
+def _run_with_prelude(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> None:
     """Cheap methods, a first witness, the method itself, and where it is cheap a longer search for a witness."""
     if bracket.settings.lower or method.needs_witness:
         look_at_middle(problem, bracket, budget)
     for name in method.prelude:
         first, share = table.named(name), budget.share(PRELUDE_SHARE)
-        if first.applies(problem) is None and (bracket.certificate is None or not share.over()):
+        if first.refusal(problem) is None and (bracket.certificate is None or not share.over()):
             _within_limits(first, problem, bracket, share)
         if name == "interval" and method.greedy and not bracket.closed():
-            _begin(problem, bracket, budget)
+            _greedy_pass(problem, bracket, budget)
     if (bracket.settings.lower or method.needs_witness) and not method.cheap:
         begun = next(stages(budget)) if method.staged else budget
         look(problem, bracket, budget, method.search * max(begun.left(), 0.0))
@@ -146,7 +146,7 @@ def _within_limits(method: Method, problem: Problem, bracket: Bracket, budget: B
         bracket.out_of_memory(method.name, budget)
 
 
-def _begin(problem: Problem, bracket: Bracket, budget: Budget) -> None:
+def _greedy_pass(problem: Problem, bracket: Bracket, budget: Budget) -> None:
     """The greedy pass of slopes; later methods need nothing from it, so it may end without a result."""
     before = bracket.status
     try:
@@ -157,4 +157,4 @@ def _begin(problem: Problem, bracket: Bracket, budget: Budget) -> None:
     except MemoryError:
         bracket.out_of_memory("slopes", budget)
     if before is Status.DONE:
-        bracket.go_on()
+        bracket.clear_limit()

@@ -33,9 +33,9 @@ from lipcert.relaxation.slopes import (
     SlopeProgram,
     orders_of,
     orders_of_all,
-    refusal,
     slope_program,
 )
+from lipcert.relaxation.slopes import refusal as program_refusal
 from lipcert.rounding import Array
 from lipcert.search.progress import CLOSED
 from lipcert.solver.slopes.choice import SlopeSolver
@@ -65,10 +65,10 @@ class Slopes(Method):
     prelude = ("product", "interval")
     greedy = True
 
-    def applies(self, problem: Problem) -> str | None:
+    def refusal(self, problem: Problem) -> str | None:
         """Whether a proof can be small enough; on a bounded region stable neurons may make it so, which `run` sees."""
         net = problem.network
-        return None if hull(problem.region) is not None else refusal(orders_of_all(net), net.inputs)
+        return None if hull(problem.region) is not None else program_refusal(orders_of_all(net), net.inputs)
 
     def cost(self, problem: Problem) -> float:
         return SLOPES_PROOFS * proof_operations(orders_of_all(problem.network)) / RATES[DENSE]
@@ -96,7 +96,7 @@ def run_slopes(
 def first_pass(problem: Problem, bracket: Bracket, budget: Budget) -> None:
     """The greedy pass alone, where it takes little of the budget; other methods begin with it."""
     share = budget.share(SLOPES_FIRST)
-    if not problem.network.depth or Slopes().applies(problem) is not None or cut_short(problem):
+    if not problem.network.depth or Slopes().refusal(problem) is not None or cut_short(problem):
         return
     if hull(problem.region) is None and not _fits(orders_of_all(problem.network), share):
         return
@@ -118,7 +118,7 @@ def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = T
         fewer, others = orders_of(small.problem), tries_of(small.problem)
         if others * proof_operations(fewer) <= tries * proof_operations(orders):
             chosen, orders, tries = small.problem, fewer, others
-    refused = refusal(orders, problem.network.inputs)
+    refused = program_refusal(orders, problem.network.inputs)
     if refused is not None and notes:
         bracket.note(refused)
     if refused is None and not budget.holds(proof_numbers(orders)):

@@ -79,7 +79,7 @@ class Tight(Relaxed):
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         """Slopes first, and on with what is left where they had not ended: a lift may not fit the time."""
-        covered = self.slopes and problem.network.depth > 1 and Slopes().applies(problem) is None
+        covered = self.slopes and problem.network.depth > 1 and Slopes().refusal(problem) is None
         late = _slopes_late(problem, bracket, budget.share(SLOPES_BEFORE_TIGHT)) if covered else None
         super().run(problem, bracket, budget)
         if late is not None and not budget.over() and bracket.status is not Status.INTERRUPTED:
@@ -124,5 +124,5 @@ def _slopes_late(problem: Problem, bracket: Bracket, budget: Budget) -> SlopeSol
     """Run method slopes within this budget; None if it came to its end or could not begin."""
     work = run_slopes(problem, bracket, budget)
     late = bracket.status in (Status.TIME_LIMIT, Status.WORK_LIMIT)
-    bracket.go_on()
+    bracket.clear_limit()
     return work if late else None

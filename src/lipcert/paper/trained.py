@@ -21,7 +21,7 @@ from lipcert.problem.region import Box
 from lipcert.readers import load
 from lipcert.readers.mat import read_center
 from lipcert.robustness.data import DataSet, Labels, read_data
-from lipcert.robustness.decision import certified_radii, classify, room
+from lipcert.robustness.decision import certified_radii, classify, reach_in_region
 from lipcert.rounding import Array
 
 DIGITS, SPHERES = "train-digits784", "train-spheres"
@@ -186,7 +186,7 @@ def _certified(
 ) -> dict[str, Array]:
     """How many inputs each constant certifies at each epsilon."""
     classified = classify(net, inputs, labels)
-    reach = room(inputs, box, EPSILONS[-1], False)
+    reach = reach_in_region(inputs, box, EPSILONS[-1], False)
     found = {}
     for name, upper in constants.items():
         radii = certified_radii(classified, np.array([[0.0, upper], [upper, 0.0]]), reach)

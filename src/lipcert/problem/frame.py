@@ -176,14 +176,14 @@ class Frame:
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """The weights, the inputs that change, and the scales, by the names of a file."""
-        return self.asked() | self.scales()
+        return self.defining_arrays() | self.scales()
 
     def scales(self) -> dict[str, NDArray[np.generic]]:
         """S and C, which belong to a proof: the question is the same with others."""
         found: dict[str, NDArray[np.generic]] = {"input_scale": self.scale}
         return found if self.outcome is None else found | {"output_scale": self.outcome}
 
-    def asked(self) -> dict[str, NDArray[np.generic]]:
+    def defining_arrays(self) -> dict[str, NDArray[np.generic]]:
         """The weights and the inputs that change, which belong to the question."""
         found: dict[str, NDArray[np.generic] | None] = {
             "input_weights": self.input_weights,

@@ -58,7 +58,7 @@ class Statement(ABC):
 
     @property
     @abstractmethod
-    def asked(self) -> Mapping[str, NDArray[Any]]:
+    def defining_arrays(self) -> Mapping[str, NDArray[Any]]:
         """The numbers of the question by the names of a file, without the hash of the network."""
 
     @property
@@ -79,7 +79,11 @@ class Statement(ABC):
     @property
     def arrays(self) -> Mapping[str, NDArray[Any]]:
         """The numbers of the question in full."""
-        return self.asked if self.network is None else {**self.asked, "network": text_array(self.network_sha256)}
+        return (
+            self.defining_arrays
+            if self.network is None
+            else {**self.defining_arrays, "network": text_array(self.network_sha256)}
+        )
 
     @property
     def network_sha256(self) -> str:
@@ -303,7 +307,7 @@ class Question(Statement):
                 return {**norms, "weights": None if self.frame is None else self.frame.to_dict(self.norm), **place}
 
     @property
-    def asked(self) -> Arrays:
+    def defining_arrays(self) -> Arrays:
         """The numbers of the question by the names of a file, without the hash of the network."""
         place = regions_arrays(self.regions)
         match self.objective:
@@ -312,17 +316,17 @@ class Question(Statement):
             case UpperBounds():
                 return {"c": self.c, **place}
             case EveryCell(_, places):
-                return {**self._asked_norm(), **place, **places}
+                return {**self._norm_arrays(), **place, **places}
             case _:
-                return {**self._asked_norm(), **place}
+                return {**self._norm_arrays(), **place}
 
-    def _asked_norm(self) -> Arrays:
+    def _norm_arrays(self) -> Arrays:
         found: Arrays = {"c": self.c, "norm": text_array(self.norm.p)}
         if self.norm.out is not None:
             found["output_norm"] = text_array(self.norm.out)
         if self.coordinate is not None:
             found["coordinate"] = np.array(self.coordinate)
-        return found if self.frame is None else found | self.frame.asked()
+        return found if self.frame is None else found | self.frame.defining_arrays()
 
     @property
     def hints(self) -> Arrays:

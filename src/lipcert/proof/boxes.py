@@ -25,7 +25,7 @@ from lipcert.rounding import Array
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class BoxQuestion:
     """The question that all boxes share: a network, a region that they are parts of, a norm, an output, weights."""
 
     network: Network
@@ -60,27 +60,27 @@ class Asked:
         return np.zeros((count, self.columns), dtype=np.int8)
 
 
-BoundBoxes = Callable[[Asked, Interval, Signs, Index], tuple[Signs, Array]]
+BoundBoxes = Callable[[BoxQuestion, Interval, Signs, Index], tuple[Signs, Array]]
 
 
-def preactivations_on(asked: Asked, boxes: Interval, signs: Signs) -> tuple[tuple[Interval, ...], Signs]:
+def preactivations_on(question: BoxQuestion, boxes: Interval, signs: Signs) -> tuple[tuple[Interval, ...], Signs]:
     """Pre-activation bounds of boxes of the ordinary question, and their signs; `signs` hold on the boxes already."""
-    net = asked.problem.network
+    net = question.problem.network
     with np.errstate(all="ignore"):
         pre = box_bounds(net, boxes, known_values(net, signs, len(boxes.lo)))
     return pre, found_signs(net, pre, signs)
 
 
-def lines_on(asked: Asked, boxes: Interval, pre: tuple[Interval, ...]) -> tuple[Array, LinearBounds]:
+def lines_on(question: BoxQuestion, boxes: Interval, pre: tuple[Interval, ...]) -> tuple[Array, LinearBounds]:
     """The proved uppers of these boxes, and all that linear bounds of the gradient say: hints where to split."""
     with np.errstate(all="ignore"):
-        linear = gradient_lines(asked.problem, pre, tangents(asked.problem.network, boxes, pre))
-    return _at_vertices(asked.problem, pre, linear.upper), linear
+        linear = gradient_lines(question.problem, pre, tangents(question.problem.network, boxes, pre))
+    return _at_vertices(question.problem, pre, linear.upper), linear
 
 
-def uppers_on(asked: Asked, boxes: Interval, pre: tuple[Interval, ...]) -> Array:
+def uppers_on(question: BoxQuestion, boxes: Interval, pre: tuple[Interval, ...]) -> Array:
     """The proved uppers alone, in less time."""
-    problem = asked.problem
+    problem = question.problem
     with np.errstate(all="ignore"):
         values = tangents(problem.network, boxes, pre)
         if problem.whole_map or values is not None:
@@ -90,12 +90,12 @@ def uppers_on(asked: Asked, boxes: Interval, pre: tuple[Interval, ...]) -> Array
     return _at_vertices(problem, pre, upper)
 
 
-def bounded_boxes(asked: Asked, boxes: Interval, signs: Signs, leaves: Index) -> tuple[Signs, Array]:
+def bounded_boxes(question: BoxQuestion, boxes: Interval, signs: Signs, leaves: Index) -> tuple[Signs, Array]:
     """The signs that boxes of the ordinary question show, and the proved uppers of some of them (their numbers)."""
-    pre, found = preactivations_on(asked, boxes, signs)
+    pre, found = preactivations_on(question, boxes, signs)
     if not len(leaves):
         return found, np.zeros(0)
-    return found, uppers_on(asked, boxes.rows(leaves), tuple(z.rows(leaves) for z in pre))
+    return found, uppers_on(question, boxes.rows(leaves), tuple(z.rows(leaves) for z in pre))
 
 
 def _at_vertices(problem: Problem, pre: tuple[Interval, ...], upper: Array) -> Array:

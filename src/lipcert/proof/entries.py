@@ -40,7 +40,7 @@ Worth = Callable[[Index, Index, Interval], Array]  # of cells, scores, entries: 
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class EntryQuestion:
     """The question: which entries of the Jacobian of a network, scores by inputs, on which region."""
 
     network: Network
@@ -83,39 +83,41 @@ class Bounded:
     linear: LinearBounds | None
 
 
-def bounded(asked: Asked, cells: Cells, known: Interval, wanted: Mask, worth: Worth | None = None) -> Bounded:
+def bounded(
+    question: EntryQuestion, cells: Cells, known: Interval, wanted: Mask, worth: Worth | None = None
+) -> Bounded:
     """Bound the entries that are wanted, (cells, scores, inputs), on some cells; `known` holds on them already.
 
     `worth` asks for hints: it is given rows with something that is wanted, each a cell and a score (their numbers here)
     with its entries.
     """
-    net = asked.network
-    pre, signs, empty = preactivations_of(asked, cells)
+    net = question.network
+    pre, signs, empty = preactivations_of(question, cells)
     wanted = wanted & ~empty[:, None, None]
     place, score = np.nonzero(wanted.any(axis=2))
     mask = np.zeros((len(place), net.inputs), dtype=bool)
-    mask[:, asked.inputs] = wanted[place, score]
+    mask[:, question.inputs] = wanted[place, score]
 
     def spread(own: slice, found: Interval) -> Array:
         assert worth is not None
         matter = np.zeros(found.lo.shape)
-        chosen = Interval(found.lo[:, asked.inputs], found.hi[:, asked.inputs])
-        matter[:, asked.inputs] = worth(place[own], score[own], chosen)
+        chosen = Interval(found.lo[:, question.inputs], found.hi[:, question.inputs])
+        matter[:, question.inputs] = worth(place[own], score[own], chosen)
         return matter * mask[own]
 
     with np.errstate(all="ignore"):
         values = tangents(net, Interval(cells.lo, cells.hi), pre)
-        rows = (place, asked.scores[score], mask)
+        rows = (place, question.scores[score], mask)
         hints = None if worth is None else spread
         found, linear = entry_bounds(net, slope_bounds(net, pre), rows, values, hints)
     lo, hi = known.lo.copy(), known.hi.copy()
-    lo[place, score] = np.maximum(lo[place, score], found.lo[:, asked.inputs])
-    hi[place, score] = np.minimum(hi[place, score], found.hi[:, asked.inputs])
+    lo[place, score] = np.maximum(lo[place, score], found.lo[:, question.inputs])
+    hi[place, score] = np.minimum(hi[place, score], found.hi[:, question.inputs])
     lo[empty], hi[empty] = np.inf, -np.inf
     return Bounded(signs, empty, Interval(lo, hi), pre, place, linear)
 
 
-BoundCells = Callable[[Asked, Cells, Interval, Mask], Bounded]
+BoundCells = Callable[[EntryQuestion, Cells, Interval, Mask], Bounded]
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,27 +131,29 @@ class Enclosed:
         return Enclosed(self.cells.rows(k), self.entries.rows(k))
 
 
-def enclosure(asked: Asked, tree: Tree, claims: Interval, bound: BoundCells | None = None) -> Interval | None:
+def enclosure(
+    question: EntryQuestion, tree: Tree, claims: Interval, bound: BoundCells | None = None
+) -> Interval | None:
     """What is proved of the entries on the whole region, (scores, inputs), entries within their claims not looked at
     again; None where the splits do not fit. `bound` says in which arithmetic."""
     bound = bounded if bound is None else bound
-    low, high = np.full(asked.shape, np.inf), np.full(asked.shape, -np.inf)
+    low, high = np.full(question.shape, np.inf), np.full(question.shape, -np.inf)
 
     def visit(nodes: Index, group: Enclosed) -> Enclosed:
         known = group.entries
-        found = bound(asked, group.cells, known, (known.lo < claims.lo) | (known.hi > claims.hi))
+        found = bound(question, group.cells, known, (known.lo < claims.lo) | (known.hi > claims.hi))
         leaf = tree.where[nodes] < 0
         np.minimum(low, found.entries.lo[leaf].min(axis=0, initial=np.inf), out=low)
         np.maximum(high, found.entries.hi[leaf].max(axis=0, initial=-np.inf), out=high)
         return Enclosed(Cells(group.cells.lo, group.cells.hi, found.signs), found.entries)
 
-    fits = walk(tree, [(np.zeros(1, dtype=np.int64), root_of(asked))], visit, halved, asked.batch // 2 + 1)
+    fits = walk(tree, [(np.zeros(1, dtype=np.int64), root_of(question))], visit, halved, question.batch // 2 + 1)
     return Interval(low, high) if fits else None
 
 
-def root_of(asked: Asked) -> Enclosed:
+def root_of(question: EntryQuestion) -> Enclosed:
     """The region, of whose entries nothing is known."""
-    return Enclosed(asked.root(), asked.anything(1))
+    return Enclosed(question.root(), question.anything(1))
 
 
 def halved(group: Enclosed, where: Index, value: Array) -> Enclosed | None:
@@ -158,9 +162,9 @@ def halved(group: Enclosed, where: Index, value: Array) -> Enclosed | None:
     return None if both is None else Enclosed(both, group.entries.rows(np.repeat(np.arange(len(where)), 2)))
 
 
-def preactivations_of(asked: Asked, cells: Cells) -> tuple[tuple[Interval, ...], Signs, Mask]:
+def preactivations_of(question: EntryQuestion, cells: Cells) -> tuple[tuple[Interval, ...], Signs, Mask]:
     """Bounds of the pre-activations, the signs that they show, and which cells are empty."""
-    net, count = asked.network, len(cells)
+    net, count = question.network, len(cells)
     empty = np.zeros(count, dtype=bool)
     if not net.depth:
         return (), cells.signs, empty
@@ -168,14 +172,14 @@ def preactivations_of(asked: Asked, cells: Cells) -> tuple[tuple[Interval, ...],
     split = np.any(np.abs(cells.signs) == 2, axis=1)
     pre = tuple(Interval(np.empty((count, b.width)), np.empty((count, b.width))) for b in net.hidden)
     with np.errstate(all="ignore"):
-        if len(plain := np.flatnonzero(~split)) and isinstance(asked.region, Box):
+        if len(plain := np.flatnonzero(~split)) and isinstance(question.region, Box):
             boxes = Interval(cells.lo[plain], cells.hi[plain])
             _put(pre, plain, box_bounds(net, boxes, tuple(z.rows(plain) for z in known)))
             rest = np.flatnonzero(split)
         else:
             rest = np.arange(count)
         if len(rest):
-            some = [cell_of(asked, cells, int(k)) for k in rest]
+            some = [cell_of(question, cells, int(k)) for k in rest]
             bounds = bounds_of(net, some, tuple(z.rows(rest) for z in known))
             _put(pre, rest, bounds.pre)
             empty[rest] = bounds.empty
@@ -187,12 +191,12 @@ def _put(pre: tuple[Interval, ...], rows: Index, found: tuple[Interval, ...]) ->
         own.lo[rows], own.hi[rows] = new
 
 
-def cell_of(asked: Asked, cells: Cells, k: int) -> Cell:
+def cell_of(question: EntryQuestion, cells: Cells, k: int) -> Cell:
     """One cell as the engine takes it: the signs of splits are half-spaces."""
-    net = asked.network
+    net = question.network
     own = np.sign(cells.signs[k]) * (np.abs(cells.signs[k]) == 2)
     if not own.size:
         own = np.zeros(net.neurons, dtype=np.int8)
     parts = np.split(own.astype(np.int8), np.cumsum([b.width for b in net.hidden])[:-1])
-    region = Box.from_bounds(cells.lo[k], cells.hi[k]) if isinstance(asked.region, Box) else asked.region
+    region = Box.from_bounds(cells.lo[k], cells.hi[k]) if isinstance(question.region, Box) else question.region
     return Cell(region, tuple(parts))

@@ -22,7 +22,7 @@ from lipcert.files.boundary import located
 from lipcert.files.numbers import LARGEST_WHOLE, one_real, one_whole, whole, word
 from lipcert.problem import question
 from lipcert.problem.question import LargestNorm, Question
-from lipcert.proof import collapsed, encoding, preorder, sharpened, slopes, stated, tree
+from lipcert.proof import collapsed, encoding, literal, preorder, sharpened, slopes, tree
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import read_cases
 from lipcert.proof.certificate import VERSION, Certificate, Envelope, Proof
@@ -65,9 +65,9 @@ CONTENT = {
     "cells": "of_grid|claims",  # and the names of a tree
     "jacobian": "points|lower|upper|seen_least|seen_most|least_at|most_at",  # likewise
     "union": r"regions|part_\d{1,4}",
-    "polynomial": "problem|sense|bound|cut",  # and the names of a relaxation, which `stated` has
+    "polynomial": "problem|sense|bound|cut",  # and the names of a relaxation, which `literal` has
 }
-_PARTS = (tree, preorder, slopes, stated)
+_PARTS = (tree, preorder, slopes, literal)
 _STATED = ("kind", *OF_1_0_0, question.NAMES, question.WORDS)
 _PROOFS = (collapsed.NAME, sharpened.NAMES, *(part.NAMES for part in _PARTS))
 _NAMES = re.compile("|".join((*_STATED, *_PROOFS, *CONTENT.values())))
@@ -146,8 +146,8 @@ def kind_of(arrays: Mapping[str, Any]) -> str:
 
 def read_constant(arrays: Mapping[str, Any]) -> Certificate:
     """A certificate of one constant on one region."""
-    asked, upper = Question.read(arrays, LargestNorm()), one_real(arrays, "upper", -np.inf, np.inf)
-    return Certificate(asked, _sharpened(arrays, word(arrays, "method")), upper, upper)
+    statement, upper = Question.read(arrays, LargestNorm()), one_real(arrays, "upper", -np.inf, np.inf)
+    return Certificate(statement, _sharpened(arrays, word(arrays, "method")), upper, upper)
 
 
 def _sharpened(arrays: Mapping[str, Any], method: str) -> Proof:
@@ -184,6 +184,6 @@ def _plain_proof(arrays: Mapping[str, Any], method: str) -> Proof:
         case "slopes":
             return slopes.read_slopes(arrays)
         case "literal" | "lipopt":
-            return stated.read_stated(kind, arrays, method)
+            return literal.read_literal(kind, arrays, method)
         case _:
             raise FileFormatError(f"an unknown kind of proof, {kind!r}; upgrade lipcert")

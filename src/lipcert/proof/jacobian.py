@@ -26,7 +26,7 @@ from lipcert.problem.region import Box, Region
 from lipcert.proof.cells import Index
 from lipcert.proof.certificate import Found, Mask, NetworkCertificate
 from lipcert.proof.cost import cell_seconds
-from lipcert.proof.entries import Asked, enclosure
+from lipcert.proof.entries import EntryQuestion, enclosure
 from lipcert.proof.tree import Tree, read_tree
 from lipcert.proof.verification import Verification
 from lipcert.rounding import Array
@@ -124,7 +124,7 @@ class JacobianCertificate(NetworkCertificate):
 
     def check(self, net: Network) -> Found:
         """What is proved of every entry, computed again, and which values are not seen at their points."""
-        found = enclosure(Asked(net, self.region, self.scores, self.inputs), self.splits, self.claims)
+        found = enclosure(EntryQuestion(net, self.region, self.scores, self.inputs), self.splits, self.claims)
         if found is None:
             return self._nothing("a split that is not inside its cell")
         return Found(found, unseen=self.unseen(lambda points: entries_at(net, points, self.scores)))

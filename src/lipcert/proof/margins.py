@@ -155,14 +155,14 @@ def _unlifted(upper: float, lift: float) -> float:
 
 def read_margins(arrays: Mapping[str, Any]) -> MarginCertificate:
     """The certificate of a file."""
-    asked = Question.read(arrays, UpperBounds())
-    count = len(asked.c)
+    question = Question.read(arrays, UpperBounds())
+    count = len(question.c)
     if not 1 <= count <= MAX_ROWS:  # of none at all "proved" would be true, and say nothing
         raise FileFormatError(f"{count or 'no'} margins; a file has 1 to {MAX_ROWS:,}")
-    if not isinstance(asked.region, Box):
+    if not isinstance(question.region, Box):
         raise FileFormatError("margins hold on a box, and the file has none")
     keep = whole(arrays, "keep", (count,), -1, LARGEST_WHOLE)
     claims = real(arrays, "claim", (count,), -np.inf, np.inf)
-    rows = zip(asked.c, keep, decode_numbers(arrays, count), strict=True)
+    rows = zip(question.c, keep, decode_numbers(arrays, count), strict=True)
     proofs = tuple(MarginProof(row, np.inf, int(size), *both) for row, size, both in rows)
-    return MarginCertificate(asked.network_sha256, asked.region, proofs, tuple(claims.tolist()))
+    return MarginCertificate(question.network_sha256, question.region, proofs, tuple(claims.tolist()))

@@ -24,7 +24,7 @@ from lipcert.problem.network import Network
 from lipcert.problem.question import EveryCell, LargestNorm, Question
 from lipcert.problem.region import Box
 from lipcert.proof.arithmetic import prove_linear
-from lipcert.proof.boxes import Asked, BoundBoxes, bounded_boxes
+from lipcert.proof.boxes import BoundBoxes, BoxQuestion, bounded_boxes
 from lipcert.proof.cells import Cells, Index, halves
 from lipcert.proof.certificate import Found, NetworkCertificate
 from lipcert.proof.cost import cell_seconds
@@ -97,9 +97,9 @@ class PartitionCertificate(NetworkCertificate):
 
     def check(self, net: Network) -> Found:
         """What is proved of every cell, computed again; nothing that the file says is believed."""
-        asked = Asked(net, self.region, self.question.norm, self.question.c, self.question.frame)
+        question = BoxQuestion(net, self.region, self.question.norm, self.question.c, self.question.frame)
         try:
-            return Found.below(cover_uppers(asked, self.cover, self.of_grid))
+            return Found.below(cover_uppers(question, self.cover, self.of_grid))
         except InputError as error:  # rows that overflow
             return self._nothing(str(error))
 
@@ -118,7 +118,7 @@ class PartitionCertificate(NetworkCertificate):
         return f"{failed:,} of {len(self.claims):,} cells: the claim is not proved{by}" if failed else None
 
 
-def cover_uppers(asked: Asked, cover: Tree, of_grid: bool, bounded: BoundBoxes = bounded_boxes) -> Array:
+def cover_uppers(question: BoxQuestion, cover: Tree, of_grid: bool, bounded: BoundBoxes = bounded_boxes) -> Array:
     """The proved bound of every leaf, or of every cell of the grid; signs pass from a box to its halves.
 
     `bounded` says in which arithmetic.
@@ -127,25 +127,25 @@ def cover_uppers(asked: Asked, cover: Tree, of_grid: bool, bounded: BoundBoxes =
     grid = cover.grid
     assert grid is not None
     count = cover.roots if of_grid else cover.count
-    if not asked.problem.network.depth:
-        return np.full(count, prove_linear(asked.problem).upper)
+    if not question.problem.network.depth:
+        return np.full(count, prove_linear(question.problem).upper)
     found = np.full(count, -np.inf)
     place = cover.root if of_grid else cover.leaf_numbers
 
     def visit(nodes: Index, cells: Cells) -> Cells:
-        boxes = asked.places(cells.lo, cells.hi)
+        boxes = question.places(cells.lo, cells.hi)
         k = np.flatnonzero(cover.where[nodes] < 0)
-        signs, uppers = bounded(asked, boxes, cells.signs, k)
+        signs, uppers = bounded(question, boxes, cells.signs, k)
         np.maximum.at(found, place[nodes[k]], uppers)
         return Cells(cells.lo, cells.hi, signs)
 
-    fits = walk(cover, grid.groups(asked.batch, asked.columns), visit, halves, asked.batch // 2)
+    fits = walk(cover, grid.groups(question.batch, question.columns), visit, halves, question.batch // 2)
     return np.where(found == -np.inf, np.inf, found) if fits else np.full(count, np.inf)
 
 
 def read_cells(arrays: Mapping[str, Any]) -> PartitionCertificate:
     """The certificate of a file."""
-    asked, claims = Question.read(arrays, LargestNorm()), real(arrays, "claims", (None,), 0.0, np.inf)
-    if not isinstance(asked.region, Box):
+    question, claims = Question.read(arrays, LargestNorm()), real(arrays, "claims", (None,), 0.0, np.inf)
+    if not isinstance(question.region, Box):
         raise FileFormatError("cells are cells of a box, and the file has none")
-    return PartitionCertificate(asked, read_tree(arrays), bool(one_whole(arrays, "of_grid", 0, 1)), claims)
+    return PartitionCertificate(question, read_tree(arrays), bool(one_whole(arrays, "of_grid", 0, 1)), claims)

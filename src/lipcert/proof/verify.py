@@ -39,7 +39,7 @@ def verify(
     has the statement of the certificate: the question in full, in words. What has to be trusted is listed in
     docs/trust.md.
     """
-    kept = provable(certificate)
+    kept = as_certificate(certificate)
     if time_limit is not None:
         from lipcert.budget.budget import within  # here: a checker has no clock
 
@@ -56,7 +56,7 @@ def verify(
     return kept.verify(network_of(net, shape), exact)
 
 
-def provable(given: Any) -> Envelope:
+def as_certificate(given: Any) -> Envelope:
     """The certificate that something is, has, or is the path of; refused in words where there is none."""
     if isinstance(given, str | os.PathLike):
         return load_proof(given)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lipcert.problem.network import Network
 from lipcert.problem.norms import INF, Norm
 from lipcert.robustness.data import Labels
-from lipcert.robustness.decision import class_scores, room_for_another
+from lipcert.robustness.decision import class_scores, rounding_allowance
 from lipcert.rounding import Array, add_down, add_up
 
 Places = NDArray[np.intp]
@@ -34,7 +34,7 @@ class Counterexamples:
     radius: Array
     places: Places  # the inputs that have one
     points: Array
-    classes: Labels | None = None  # which other class is proved to be above the label there; None where it is not told
+    classes: Labels | None = None  # which other class is proved to be above the label there; None where it is not known
 
     def merged(self, other: Counterexamples) -> Counterexamples:
         """The nearer one of both for every input."""
@@ -182,19 +182,19 @@ class _Search:
         self.distance[rows[nearer]], self.best[rows[nearer]] = far_off[nearer], best[nearer]
 
     def _proved(self, rows: Places, points: Array) -> NDArray[np.bool_]:
-        return another_class_wins(self.net, points, self.labels[rows], stated=True)
+        return another_class_wins(self.net, points, self.labels[rows], portable=True)
 
 
-def another_class_wins(net: Network, points: Array, labels: Labels, stated: bool = False) -> NDArray[np.bool_]:
+def another_class_wins(net: Network, points: Array, labels: Labels, portable: bool = False) -> NDArray[np.bool_]:
     """For every point, whether the exact scores prove that another class wins.
 
-    With `stated`, a machine that adds in another order proves it as well.
+    With `portable`, a machine that adds in another order proves it as well.
     """
     if not len(points):
         return np.zeros(0, dtype=bool)
     scores = class_scores(net, points)
     rows = np.arange(len(labels))
-    others = scores.lo - room_for_another(scores, labels) if stated else scores.lo.copy()
+    others = scores.lo - rounding_allowance(scores, labels) if portable else scores.lo.copy()
     others[rows, labels] = -np.inf
     return np.asarray(others.max(axis=1) > scores.hi[rows, labels])
 
@@ -204,7 +204,7 @@ def leading_classes(net: Network, points: Array, labels: Labels) -> Labels:
     if not len(points):
         return np.zeros(0, dtype=np.int64)
     scores = class_scores(net, points)
-    others = scores.lo - room_for_another(scores, labels)
+    others = scores.lo - rounding_allowance(scores, labels)
     others[np.arange(len(labels)), labels] = -np.inf
     return np.asarray(np.argmax(others, axis=1), dtype=np.int64)
 

@@ -24,7 +24,7 @@ from lipcert.readers.given import TorchModule, network_of
 from lipcert.robustness.attack import Counterexamples, Perturbation, attack, no_counterexamples
 from lipcert.robustness.check import Check, check_kept_input, check_kept_pair, checked_outcomes
 from lipcert.robustness.data import DataSet, as_data_set
-from lipcert.robustness.decision import Classified, class_count, classify, rival_radii, room
+from lipcert.robustness.decision import Classified, class_count, classify, reach_in_region, rival_radii
 from lipcert.robustness.pairs import constants_of, matrix, pair_pieces
 from lipcert.robustness.question import TIME_LIMIT, DataQuestion, Radii, check_domain, check_radii, check_seconds
 from lipcert.robustness.refine import Ball, SharedRadii, refine_pieces, refined_radii
@@ -145,16 +145,16 @@ class _Job:
 
     def run(self, attacks: bool) -> Certification:
         q = self.q
-        method, where = q.settled()
+        method, where = q.method_and_region()
         work = pair_pieces(q.net, q.region, q.settings, q.norm)
-        run = self._pieces("pair constants", work, self._proved_ones(work, check_kept_pair), None)
+        run = self._run_pieces("pair constants", work, self._checked_outcomes(work, check_kept_pair), None)
         pairs = constants_of(run.outcomes)
         short = sum(o.value is not None and o.value.get("status") == "memory_limit" for o in run.outcomes.values())
         if short:
             self.notes.append(f"{short} of {len(run.outcomes)} constants ended at the memory limit: more may be proved")
         self._stage("decision")
-        classified = classify(q.net, q.data.inputs, q.data.labels).stated()
-        reach = room(q.data.inputs, where, q.radii[-1], q.clip)
+        classified = classify(q.net, q.data.inputs, q.data.labels).portable()
+        reach = reach_in_region(q.data.inputs, where, q.radii[-1], q.clip)
         constants = matrix(pairs, class_count(q.net))
         rivals = rival_radii(classified, constants, reach)
         certified = np.asarray(rivals.min(axis=1), dtype=np.float64)
@@ -177,15 +177,15 @@ class _Job:
         q = self.q
         balls = Ball.open_ones(q.data.inputs, classified, shared, found.radius, q.radii, q.limits)
         work = refine_pieces(q.net, balls, q.refine, q.settings.memory)
-        stored = self._proved_ones(work, check_kept_input)
-        run = self._pieces("refinement", work, stored, time.monotonic() + q.refine)
+        stored = self._checked_outcomes(work, check_kept_input)
+        run = self._run_pieces("refinement", work, stored, time.monotonic() + q.refine)
         if run.end is End.DEADLINE:
             self.complete = True  # the time given was used
             left = len(balls) - len(run.outcomes)
             self.notes.append(f"refinement stopped at its time limit; {left} open inputs were not looked at")
         return refined_radii(np.asarray(shared.rivals.min(axis=1), dtype=np.float64), run.outcomes)
 
-    def _proved_ones(self, pieces: list[Piece], check: Check) -> dict[str, Outcome]:
+    def _checked_outcomes(self, pieces: list[Piece], check: Check) -> dict[str, Outcome]:
         """The outcomes of these pieces that the folder holds and that are proved again just now."""
 
         def see(progress: Progress) -> None:
@@ -196,7 +196,7 @@ class _Job:
         self.notes += notes
         return stored
 
-    def _pieces(self, stage: str, pieces: list[Piece], stored: dict[str, Outcome], deadline: float | None) -> Run:
+    def _run_pieces(self, stage: str, pieces: list[Piece], stored: dict[str, Outcome], deadline: float | None) -> Run:
         def see(progress: Progress) -> None:
             self._stage(stage, progress)
 

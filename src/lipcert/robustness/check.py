@@ -131,17 +131,17 @@ def check_kept_pair(
 ) -> dict[str, Reason]:
     """The answer about a stored outcome of `pair_constant` with these arguments."""
     try:
-        told = _PAIR(value, "")
+        claim = _PAIR(value, "")
     except InputError as error:
         return {"reason": f"its record is damaged: {error}"}
-    if (told["i"], told["j"]) != pair or (told["upper"] is None) != (file is None):
+    if (claim["i"], claim["j"]) != pair or (claim["upper"] is None) != (file is None):
         return {"reason": "its record is about something else"}
     if value.get("status") == Status.INTERRUPTED.name.lower():  # an earlier release kept these
         return {"reason": "it was interrupted"}
     about = (net, region, norm, *pair)
-    reason = None if file is None else check_upper(*about, told["upper"], file)
-    if reason is None and told["lower"] is not None:
-        reason = check_lower(*about, told["lower"], told["witness"])
+    reason = None if file is None else check_upper(*about, claim["upper"], file)
+    if reason is None and claim["lower"] is not None:
+        reason = check_lower(*about, claim["lower"], claim["witness"])
     return {"reason": reason}
 
 
@@ -150,13 +150,13 @@ def check_kept_input(
 ) -> dict[str, Reason]:
     """The answer about a stored outcome of `refine_input` with these arguments."""
     try:
-        told = _INPUT(value, "")
+        claim = _INPUT(value, "")
     except InputError as error:
         return {"reason": f"its record is damaged: {error}"}
-    same = (told["input"], told["label"]) == (ball.index, ball.label)
-    if not same or (told["radius"] == 0) != (file is None):
+    same = (claim["input"], claim["label"]) == (ball.index, ball.label)
+    if not same or (claim["radius"] == 0) != (file is None):
         return {"reason": "its record is about something else"}
-    return {"reason": None if file is None else check_refined(net, ball, told["radius"], file)}
+    return {"reason": None if file is None else check_refined(net, ball, claim["radius"], file)}
 
 
 def check_refined(net: Network, ball: Ball, radius: float, file: Path) -> Reason:

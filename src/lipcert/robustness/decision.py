@@ -42,18 +42,18 @@ class Classified:
 
     @property
     def wrong(self) -> NDArray[np.bool_]:
-        """Another class has a score that is proved to be larger, or the label is not the predicted one."""
+        """A mask of the inputs whose label is not the predicted one."""
         return np.asarray(self.labels != self.predicted)
 
-    def stated(self) -> Classified:
-        """With leads that another machine, which adds in another order, proves as well."""
-        room = room_for_another(self.scores, self.labels)
+    def portable(self) -> Classified:
+        """A copy with leads that another machine, which adds in another order, proves as well."""
+        room = rounding_allowance(self.scores, self.labels)
         lower = np.where(np.isfinite(self.lead), self.lead - room, self.lead)
         return replace(self, lead=np.where(np.isnan(lower), -np.inf, lower))
 
 
 def classify(net: Network, inputs: Array, labels: Labels | None) -> Classified:
-    """Without labels, those that the network predicts count."""
+    """Scores, predictions and leads of all inputs; without labels the predicted classes count as the true ones."""
     scores = class_scores(net, inputs)
     predicted = np.argmax(scores.lo / 2 + scores.hi / 2, axis=1).astype(np.int64)
     own = predicted if labels is None else labels
@@ -77,8 +77,11 @@ def shared_region(inputs: Array, radius: float, domain: tuple[float, float] | No
     return Box.from_bounds(add_down(lo, np.full(size, -radius)), add_up(hi, np.full(size, radius)))
 
 
-def room(inputs: Array, region: Box | Everywhere, radius: float, clip: bool) -> Array:
-    """For every input a radius whose ball lies in the region of `shared_region`: at least `radius`, rounded down."""
+def reach_in_region(inputs: Array, region: Box | Everywhere, radius: float, clip: bool) -> Array:
+    """A radius for every input whose ball lies in the region of `shared_region`: at least `radius`, rounded down.
+
+    It is infinite where the constants hold for every ball: on the whole space, or if clipped to the domain.
+    """
     if isinstance(region, Everywhere) or clip:  # the part of a ball in the domain is in the region, which is the domain
         return np.full(len(inputs), np.inf)
     below, above = (inputs - region.lo).min(axis=1), (region.hi - inputs).min(axis=1)
@@ -86,11 +89,10 @@ def room(inputs: Array, region: Box | Everywhere, radius: float, clip: bool) -> 
 
 
 def rival_radii(classified: Classified, constants: Array, reach: Array) -> Array:
-    """For every input and rival the largest radius within which the rival stays behind, rounded down; infinite for the
-    input's own class. (inputs, classes)
+    """The largest radius, rounded down, within which a rival stays behind the label: an array (inputs, classes).
 
-    `constants` is the symmetric matrix of upper L_ij, infinite where none is known; `reach` as from `room`. Zero where
-    no radius is: then nothing is certified.
+    It is infinite for the label itself, and zero where no radius is certified. `constants` is the symmetric matrix of
+    upper bounds L_ij, infinite where none is known; `reach` is the result of `reach_in_region`.
     """
     upper = constants[classified.labels]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -146,7 +148,7 @@ def lead(scores: Interval, labels: Labels) -> Array:
     return margin
 
 
-def room_for_another(scores: Interval, labels: Labels) -> Array:
+def rounding_allowance(scores: Interval, labels: Labels) -> Array:
     """The amount by which a lead is lowered before it is stated, for every class.
 
     A machine that adds in another order encloses the same exact scores, in intervals about as wide. Twice the widths

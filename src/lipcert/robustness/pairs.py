@@ -68,7 +68,7 @@ class PairConstant:
         }
 
 
-def settle(
+def method_and_region(
     net: Network, region: Box | Everywhere, settings: Settings, norm: Norm = INF
 ) -> tuple[str, Box | Everywhere]:
     """The method that `auto` means here, and the region that the proofs are about.
@@ -93,7 +93,7 @@ def settle(
 
 def _refusal(net: Network, method: str, norm: Norm) -> str | None:
     """Why a method does not cover a difference of two scores of this network; None when it does."""
-    return table.named(method).applies(Problem.of(net, Everywhere(), pair_output(net, 0, 1), norm))
+    return table.named(method).refusal(Problem.of(net, Everywhere(), pair_output(net, 0, 1), norm))
 
 
 def _fixes_nothing(net: Network, region: Region) -> bool:
@@ -106,7 +106,7 @@ def pair_pieces(net: Network, region: Box | Everywhere, settings: Settings, norm
     classes = class_count(net)
     if classes > MAX_CLASSES:
         raise InputError(f"{classes} classes have {classes * (classes - 1) // 2:,} pairs; the limit is {MAX_CLASSES}")
-    method, where = settle(net, region, settings, norm)
+    method, where = method_and_region(net, region, settings, norm)
     settled = replace(settings, method=method)
     pairs = combinations(range(classes), 2)
     return [Piece(f"pair-{i}-{j}", pair_constant, (net, where, (i, j), settled, norm)) for i, j in pairs]

@@ -17,7 +17,7 @@ from lipcert.problem.norms import INF, Norm, parse_norm
 from lipcert.problem.region import Box, Everywhere
 from lipcert.robustness.data import DataSet, check_fits
 from lipcert.robustness.decision import NO_DOMAIN, NO_DOMAIN_TYPED, class_count, shared_region
-from lipcert.robustness.pairs import check_method, settle
+from lipcert.robustness.pairs import check_method, method_and_region
 from lipcert.search.settings import Settings
 
 Radii = float | Sequence[float]
@@ -59,13 +59,13 @@ class DataQuestion:
     @classmethod
     def of_job(cls, stored: Mapping[str, Any], net: Network, data: DataSet) -> DataQuestion:
         """The question of a job folder; a network or data set with another hash than the job's is refused."""
-        told = _STORED(stored, "question")
-        _same("network", net.sha256, told["network"])
-        _same("data", data.sha256, told["data"])
+        values = _STORED(stored, "question")
+        _same("network", net.sha256, values["network"])
+        _same("data", data.sha256, values["data"])
         names = ("method", "solver", "time_limit", "lower", "seed")
-        settings = Settings(**{name: told[name] for name in names})
-        where = (check_radii(told["radii"]), check_domain(told["domain"]), told["clip"])
-        question = cls(net, data, *where, parse_norm(told["norm"]), settings)
+        settings = Settings(**{name: values[name] for name in names})
+        where = (check_radii(values["radii"]), check_domain(values["domain"]), values["clip"])
+        question = cls(net, data, *where, parse_norm(values["norm"]), settings)
         question.check()
         return question
 
@@ -93,9 +93,9 @@ class DataQuestion:
         """The box that holds every ball."""
         return shared_region(self.data.inputs, self.radii[-1], self.domain, self.clip)
 
-    def settled(self) -> tuple[str, Box | Everywhere]:
+    def method_and_region(self) -> tuple[str, Box | Everywhere]:
         """The method of the constants, and where they have to hold: in the region, or everywhere."""
-        return settle(self.net, self.region, self.settings, self.norm)
+        return method_and_region(self.net, self.region, self.settings, self.norm)
 
     def to_dict(self) -> dict[str, Any]:
         """Without `refine`: more time for the same job is a reason to resume it."""

@@ -139,12 +139,12 @@ def read_job(folder: str | os.PathLike[str]) -> StoredJob:
         raise InputError(f"{place}: no such folder; give the one that 'lipcert certify --out' wrote")
     _check_finished(place)
     question = read_part(place / "job.json", JOB)["question"]
-    told = read_part(place / "result.json", RESULT)
+    content = read_part(place / "result.json", RESULT)
     with located(place / "result.json"):
-        summary, tallies = _summary(told, place), _tallies(told)
-    counts = (told["data"]["count"], told["counts"]["correct"], told["counts"]["misclassified"])
+        summary, tallies = _summary(content, place), _tallies(content)
+    counts = (content["data"]["count"], content["counts"]["correct"], content["counts"]["misclassified"])
     path = place / "arrays.npz"
-    here = told["complete"] or path.exists()
+    here = content["complete"] or path.exists()
     with located(path):
         arrays = read_arrays(path) if here else _NOTHING
         values = _inputs(arrays, counts[0] if here else 0, summary["data"])
@@ -153,7 +153,7 @@ def read_job(folder: str | os.PathLike[str]) -> StoredJob:
     except SoundnessError as error:
         raise SoundnessError(f"{path}: {error}") from None
     agrees = not here or _agrees(result, arrays["status"], tallies, counts[2])
-    return StoredJob(place, question, result, *counts, tallies, told["refined"], told["version"], agrees)
+    return StoredJob(place, question, result, *counts, tallies, content["refined"], content["version"], agrees)
 
 
 def read_arrays(path: Path) -> Arrays:
@@ -174,23 +174,23 @@ def read_part(path: Path, kind: Kind) -> dict[str, Any]:
         return dict(kind(value, ""))
 
 
-def _summary(told: dict[str, Any], place: Path) -> dict[str, Any]:
+def _summary(content: dict[str, Any], place: Path) -> dict[str, Any]:
     """The members of a Certification that are in result.json; its data set has no inputs yet."""
-    domain, radii, data = told["domain"], told["radii"], told["data"]
+    domain, radii, data = content["domain"], content["radii"], content["data"]
     if domain is not None and (len(domain) != 2 or domain[0] > domain[1]):
         raise FileFormatError("'domain' should be two numbers, the smaller one first")
     if not radii or min(radii) == 0:
         raise FileFormatError("'radii' should be one or more numbers > 0")
-    pairs = [_pair(value, f"pairs[{k}]", place, told["classes"]) for k, value in enumerate(told["pairs"])]
+    pairs = [_pair(value, f"pairs[{k}]", place, content["classes"]) for k, value in enumerate(content["pairs"])]
     if len({(p.i, p.j) for p in pairs}) < len(pairs):
         raise FileFormatError("a pair of classes occurs twice")
     same = ("network", "domain", "clip", "method", "classes", "seconds", "complete", "notes")
-    return {name: told[name] for name in same} | {
+    return {name: content[name] for name in same} | {
         "data": DataSet(np.zeros((0, 0)), None, data["file"], data["scale"], _picture_shape(data["image_shape"])),
         "radii": tuple(sorted(radii)),
         "pairs": tuple(sorted(pairs, key=lambda p: (p.i, p.j))),
-        "failed": tuple((each["name"], each["error"]) for each in told["failed"]),
-        "norm": Norm(told["norm"]),
+        "failed": tuple((each["name"], each["error"]) for each in content["failed"]),
+        "norm": Norm(content["norm"]),
     }
 
 
@@ -212,11 +212,11 @@ def _pair(value: dict[str, Any], name: str, place: Path, classes: int) -> PairCo
     return pair
 
 
-def _tallies(told: dict[str, Any]) -> tuple[Tally, ...]:
-    count, (correct, wrong) = told["data"]["count"], told["counts"].values()
+def _tallies(content: dict[str, Any]) -> tuple[Tally, ...]:
+    count, (correct, wrong) = content["data"]["count"], content["counts"].values()
     if correct + wrong > count:
         raise FileFormatError(f"{correct} correct and {wrong} misclassified of {count} inputs")
-    tallies = tuple(sorted((Tally(**each) for each in told["per_radius"]), key=lambda t: t.radius))
+    tallies = tuple(sorted((Tally(**each) for each in content["per_radius"]), key=lambda t: t.radius))
     for t in tallies:
         if t.certified + t.attacked + t.undecided > correct:
             raise FileFormatError(f"more outcomes at radius {t.radius:g} than correctly classified inputs")
@@ -325,7 +325,7 @@ class Claims:
 
     folder: Path
     question: dict[str, Any]
-    told: dict[str, Any]  # result.json
+    result: dict[str, Any]  # the values of result.json
     pairs: tuple[PairClaim, ...]
     labels: Labels
     predicted: Labels
@@ -341,10 +341,10 @@ class Claims:
     def point(self, pair: PairClaim) -> tuple[float, ...] | None:
         """The point of a pair's lower bound, from the record of its piece; None when there is none."""
         try:
-            told = _POINT(read_json(self.folder / "pieces" / f"{pair.name}.json"), "")
+            content = _POINT(read_json(self.folder / "pieces" / f"{pair.name}.json"), "")
         except InputError:
             return None
-        found: tuple[float, ...] | None = told["value"]["witness"]
+        found: tuple[float, ...] | None = content["value"]["witness"]
         return found
 
 
@@ -352,14 +352,14 @@ def read_claims(folder: Path) -> Claims:
     """The claims of a job, finished or not."""
     _check_finished(folder)
     question = read_job_file(folder / "job.json")["question"]
-    told = read_part(folder / "result.json", RESULT)
+    content = read_part(folder / "result.json", RESULT)
     with located(folder / "result.json"):
-        pairs = tuple(PairClaim(**_PAIR_CLAIM(pair, f"pairs[{k}]")) for k, pair in enumerate(told["pairs"]))
-        if len({(p.i, p.j) for p in pairs}) < len(pairs) or not all(p.i < p.j < told["classes"] for p in pairs):
+        pairs = tuple(PairClaim(**_PAIR_CLAIM(pair, f"pairs[{k}]")) for k, pair in enumerate(content["pairs"]))
+        if len({(p.i, p.j) for p in pairs}) < len(pairs) or not all(p.i < p.j < content["classes"] for p in pairs):
             raise FileFormatError("'pairs' should hold every pair i < j of classes once")
     path = folder / "arrays.npz"
     with located(path):
-        return Claims(folder, question, told, pairs, **_claimed_arrays(read_arrays(path), told["data"]["count"]))
+        return Claims(folder, question, content, pairs, **_claimed_arrays(read_arrays(path), content["data"]["count"]))
 
 
 def _claimed_arrays(arrays: Arrays, count: int) -> dict[str, Any]:
@@ -392,10 +392,10 @@ class Sources:
 def write_sources(folder: Path, network: str | None, data: DataSet) -> None:
     """Keep the places as absolute paths."""
     origin = data.origin
-    told = None
+    source = None
     if origin is not None:
-        told = asdict(origin) | {"path": _absolute(origin.path), "labels": _absolute(origin.labels)}
-    sources = {"network": _absolute(network), "data": told}
+        source = asdict(origin) | {"path": _absolute(origin.path), "labels": _absolute(origin.labels)}
+    sources = {"network": _absolute(network), "data": source}
     write_bytes(folder / SOURCES, (json.dumps(sources, indent=1) + "\n").encode())
 
 
@@ -405,8 +405,8 @@ def read_sources(folder: Path) -> Sources:
     if not path.exists():
         return Sources()
     with located(path):
-        told = _SOURCES_RECORD(read_json(path), "")
-    return Sources(told["network"], None if told["data"] is None else Origin(**told["data"]))
+        content = _SOURCES_RECORD(read_json(path), "")
+    return Sources(content["network"], None if content["data"] is None else Origin(**content["data"]))
 
 
 def _absolute(path: str | None) -> str | None:

@@ -38,8 +38,8 @@ from lipcert.robustness.decision import (
     classify,
     decide,
     lead,
+    reach_in_region,
     rival_radii,
-    room,
 )
 from lipcert.robustness.question import DataQuestion
 from lipcert.robustness.refine import Ball
@@ -74,7 +74,7 @@ class ClaimsOfOneKind:
         }
 
 
-class Proving:
+class FolderCheck:
     """The mutable side of one call: what is proved so far."""
 
     def __init__(
@@ -88,36 +88,36 @@ class Proving:
         np.fill_diagonal(self.constants, 0.0)
 
     def run(self) -> tuple[ClaimsOfOneKind, ...]:
-        self._question()
-        _, where = self.q.settled()
-        self._constants(where)
-        classified = self._classes()
-        reach = room(self.q.data.inputs, where, self.q.radii[-1], self.q.clip)
-        certified = self._radii(classified, reach)
-        attacked = self._counterexamples(classified)
-        self._outcomes(classified, certified, attacked)
+        self._check_question()
+        _, where = self.q.method_and_region()
+        self._check_constants(where)
+        classified = self._check_classes()
+        reach = reach_in_region(self.q.data.inputs, where, self.q.radii[-1], self.q.clip)
+        certified = self._check_radii(classified, reach)
+        attacked = self._check_counterexamples(classified)
+        self._check_statuses(classified, certified, attacked)
         return tuple(self.kinds)
 
-    def _question(self) -> None:
+    def _check_question(self) -> None:
         """The result is about what the job asked."""
-        q, told = self.q, self.claims.told
+        q, result = self.q, self.claims.result
         domain = None if q.domain is None else list(q.domain)
         pairs = [
-            ("network", told["network"]["sha256"], q.net.sha256),
-            ("network's shape", list(told["network"]["shape"]), list(q.net.shape)),
-            ("number of inputs", told["data"]["count"], len(q.data)),
-            ("number of classes", told["classes"], class_count(q.net)),
-            ("norm", told["norm"], str(q.norm)),
-            ("domain", None if told["domain"] is None else list(told["domain"]), domain),
-            ("clipping", told["clip"], q.clip),
-            ("list of radii", list(told["radii"]), list(q.radii)),
+            ("network", result["network"]["sha256"], q.net.sha256),
+            ("network's shape", list(result["network"]["shape"]), list(q.net.shape)),
+            ("number of inputs", result["data"]["count"], len(q.data)),
+            ("number of classes", result["classes"], class_count(q.net)),
+            ("norm", result["norm"], str(q.norm)),
+            ("domain", None if result["domain"] is None else list(result["domain"]), domain),
+            ("clipping", result["clip"], q.clip),
+            ("list of radii", list(result["radii"]), list(q.radii)),
         ]
         wrong = [f"result.json has another {name} than the job" for name, found, asked in pairs if found != asked]
-        self._close("question", len(pairs), wrong)
-        if told["data"]["count"] != len(q.data) or told["classes"] != class_count(q.net):
+        self._record("question", len(pairs), wrong)
+        if result["data"]["count"] != len(q.data) or result["classes"] != class_count(q.net):
             raise InputError(f"{self.claims.folder}: {wrong[0]}; the folder is damaged")
 
-    def _constants(self, where: Region) -> None:
+    def _check_constants(self, where: Region) -> None:
         about = (self.q.net, where, self.q.norm)
         uppers = [p for p in self.claims.pairs if p.upper is not None]
         work = [Piece(p.name, _answer_upper, (*about, p.i, p.j, p.upper, self.claims.file(p.name))) for p in uppers]
@@ -125,12 +125,12 @@ class Proving:
         for pair in uppers:
             if found[pair.name] is None and pair.upper is not None:
                 self.constants[pair.i, pair.j] = self.constants[pair.j, pair.i] = pair.upper
-        self._close("constants", len(work), _failed(found))
+        self._record("constants", len(work), _failed(found))
         lowers = [p for p in self.claims.pairs if p.lower is not None]
-        told = {p.name: check_lower(*about, p.i, p.j, p.lower or 0.0, self.claims.point(p)) for p in lowers}
-        self._close("lower bounds", len(lowers), _failed(told))
+        reasons = {p.name: check_lower(*about, p.i, p.j, p.lower or 0.0, self.claims.point(p)) for p in lowers}
+        self._record("lower bounds", len(lowers), _failed(reasons))
 
-    def _classes(self) -> Classified:
+    def _check_classes(self) -> Classified:
         """Labels are those of the data, or the predicted ones; a predicted class is one that no other is proved to
         exceed, so that a tie within rounding may be called either way."""
         q, claims = self.q, self.claims
@@ -142,17 +142,17 @@ class Proving:
         predicted = np.where(good, predicted, found.predicted)
         labels = predicted if q.data.labels is None else q.data.labels
         good &= claims.labels == labels
-        self._close("labels and predictions", len(good), _words("its label or prediction is another one", ~good))
+        self._record("labels and predictions", len(good), _words("its label or prediction is another one", ~good))
         return replace(found, labels=labels, predicted=predicted, lead=lead(found.scores, labels))
 
-    def _radii(self, classified: Classified, reach: Array) -> Array:
+    def _check_radii(self, classified: Classified, reach: Array) -> Array:
         """The claimed radii where constants or margins prove them, elsewhere what the constants prove."""
         q, claimed = self.q, self.claims.certified
         rivals = rival_radii(classified, self.constants, reach)
         shared = np.where(classified.wrong, 0.0, rivals.min(axis=1))
         further = np.flatnonzero(claimed > shared)
         plain = (claimed > 0) & (claimed <= shared)
-        self._close("radii by constants", int(plain.sum()), [])
+        self._record("radii by constants", int(plain.sum()), [])
         sound, wrong = further[~classified.wrong[further]], further[classified.wrong[further]]
         balls = {f"input-{k}": self._ball(int(k), int(classified.labels[k]), rivals[k], float(reach[k])) for k in sound}
         work = [
@@ -161,7 +161,7 @@ class Proving:
         ]
         found = self._reasons("refined inputs", work)
         failed = _failed(found) + [f"input-{k}: it is misclassified and has a certified radius" for k in wrong]
-        self._close("refined inputs", len(further), failed)
+        self._record("refined inputs", len(further), failed)
         proved = np.array([ball.index for name, ball in balls.items() if found[name] is None], dtype=np.intp)
         certified = np.minimum(claimed, shared)
         certified[proved] = claimed[proved]
@@ -171,13 +171,13 @@ class Proving:
         q = self.q
         return Ball(k, q.data.inputs[k], label, q.radii, q.limits, rivals, self.constants[label], reach)
 
-    def _counterexamples(self, classified: Classified) -> Array:
+    def _check_counterexamples(self, classified: Classified) -> Array:
         """The claimed distances where a point proves them, infinite elsewhere."""
         q, found = self.q, self.claims.counterexamples
         claimed = np.isfinite(found.radius)
         proved = np.zeros(len(claimed), dtype=bool)
         if found.points.shape[1] == q.net.inputs:
-            self._see("counterexamples", None)
+            self._report("counterexamples", None)
             about = (q.net, q.data.inputs, classified.labels, found, q.limits, q.norm)
             proved[found.places[check_counterexamples(*about)]] = True
         failed = _words("no point proves its counterexample", claimed & ~proved)
@@ -185,50 +185,50 @@ class Proving:
             owned = classified.labels[found.places]
             named = proved[found.places] & ~class_wins(q.net, found.points, owned, found.classes)
             failed += [f"input-{k}: its counterexample gets another class" for k in np.unique(found.places[named])]
-        self._close("counterexamples", int(claimed.sum()), failed)
+        self._record("counterexamples", int(claimed.sum()), failed)
         return np.where(proved, found.radius, np.inf)
 
-    def _outcomes(self, classified: Classified, certified: Array, attacked: Array) -> None:
+    def _check_statuses(self, classified: Classified, certified: Array, attacked: Array) -> None:
         """Every status, tally and picture, from what was proved."""
-        q, claims, told = self.q, self.claims, self.claims.told
+        q, claims, result = self.q, self.claims, self.claims.result
         contradicted = np.flatnonzero(~classified.wrong & (attacked <= certified))
         if contradicted.size:
             at = f"{certified[contradicted[0]]!s}, and so is a counterexample at {attacked[contradicted[0]]!s}"
             raise SoundnessError(f"input {contradicted[0]} is proved up to {at}: a bug in lipcert, please report it")
         status = decide(q.radii[-1], certified, attacked, classified.wrong)
         failed = [f"input-{k}: its status is {STATUSES[status[k]]}" for k in np.flatnonzero(status != claims.status)]
-        self._close("statuses", len(status), failed)
+        self._record("statuses", len(status), failed)
         wrong = int(classified.wrong.sum())
         asked = {"correct": len(status) - wrong, "misclassified": wrong}
         rows = [_tally(r, decide(r, certified, attacked, classified.wrong)) for r in q.radii]
-        lines = [] if told["counts"] == asked else ["result.json counts other numbers of misclassified inputs"]
-        stated = {row["radius"]: row for row in told["per_radius"]}
+        lines = [] if result["counts"] == asked else ["result.json counts other numbers of misclassified inputs"]
+        stated = {row["radius"]: row for row in result["per_radius"]}
         others = [row["radius"] for row in rows if stated.get(row["radius"]) != row]
         lines += [f"result.json counts other numbers at radius {radius:g}" for radius in others]
-        if len(told["per_radius"]) != len(rows):
+        if len(result["per_radius"]) != len(rows):
             lines.append("result.json counts at other radii")
         images = q.data.inputs[: len(claims.images)].astype(np.float32)
         if not np.array_equal(claims.images, images):
             lines.append("arrays.npz shows other inputs")
-        self._close("tallies and pictures", len(rows) + 3, lines)
+        self._record("tallies and pictures", len(rows) + 3, lines)
 
     def _reasons(self, stage: str, work: list[Piece]) -> Reasons:
         """By name why a claim is not proved, None where it is."""
-        run = run_pieces(work, None, self.executor, lambda progress: self._see(stage, progress))
+        run = run_pieces(work, None, self.executor, lambda progress: self._report(stage, progress))
         if run.end is End.INTERRUPTED:
             raise KeyboardInterrupt
         reasons: Reasons = {piece.name: "it was not checked: the workers are gone" for piece in work}
         return reasons | {name: reason_of(o.value, o.error) for name, o in run.outcomes.items()}
 
-    def _see(self, stage: str, progress: Progress | None) -> None:
+    def _report(self, stage: str, progress: Progress | None) -> None:
         step()
         if self.on_progress is not None:
             self.on_progress(stage, progress)
 
-    def _close(self, kind: str, count: int, failures: list[str]) -> None:
+    def _record(self, kind: str, count: int, failures: list[str]) -> None:
         now = time.monotonic()
-        told = tuple(failures[:_SHOWN])
-        self.kinds.append(ClaimsOfOneKind(kind, count, count - len(failures), now - self.clock, told))
+        first = tuple(failures[:_SHOWN])
+        self.kinds.append(ClaimsOfOneKind(kind, count, count - len(failures), now - self.clock, first))
         self.clock = now
 
 
@@ -317,7 +317,7 @@ def verify_folder(
     data = _data(claims.folder, inputs, labels)
     question = DataQuestion.of_job(claims.question, _network(claims.folder, net, data), data)
     with chosen_executor(workers) as executor:
-        kinds = Proving(question, claims, executor, on_progress).run()
+        kinds = FolderCheck(question, claims, executor, on_progress).run()
     return FolderVerification(question, kinds, time.monotonic() - start)
 
 

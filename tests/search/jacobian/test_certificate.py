@@ -179,7 +179,7 @@ def wide_chain(levels: int, wide: int, region: Box) -> Tree:
 def test_cells_that_wait_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """However a tree is made, its cells are checked in little memory."""
     net, region = net_of(2, 3, 1), Box(np.zeros(2), 1.0)
-    asked = entries.Asked(net, region, np.arange(1), np.arange(2))
+    asked = entries.EntryQuestion(net, region, np.arange(1), np.arange(2))
     monkeypatch.setattr("lipcert.proof.cells._NUMBERS", 16 * 3)
     assert asked.batch == 16
     waiting, most = 1, 0

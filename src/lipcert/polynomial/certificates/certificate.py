@@ -38,7 +38,7 @@ class PolynomialQuestion(Statement):
         return f"{end} value of the polynomial problem {self.problem_sha256[:16]}"
 
     @property
-    def asked(self) -> Arrays:
+    def defining_arrays(self) -> Arrays:
         """The hash of the problem and its sense, by the names of a file."""
         return {"problem": text_array(self.problem_sha256), "sense": text_array(self.sense)}
 

@@ -21,7 +21,7 @@ from lipcert.proof.balls.gradients import Readers, interval_gradients
 from lipcert.proof.balls.maps import interval_norm
 from lipcert.proof.balls.numbers import BITS, balls, float_above, lengths, load_flint
 from lipcert.proof.balls.work import check_cells
-from lipcert.proof.boxes import Asked, preactivations_on
+from lipcert.proof.boxes import BoxQuestion, preactivations_on
 from lipcert.proof.cells import Index, Signs, found_signs, known_values
 from lipcert.proof.partition import PartitionCertificate, cover_uppers
 from lipcert.rounding import Array
@@ -29,14 +29,14 @@ from lipcert.rounding import Array
 
 def cells_with_balls(certificate: PartitionCertificate, net: Network) -> Array:
     """The proved bound of the cell of every claim, infinite where nothing is proved."""
-    flint, asked = load_flint(), certificate.question
+    flint, question = load_flint(), certificate.question
     nothing = np.full(len(certificate.claims), np.inf)
     if certificate.refused(net) is not None:
         return nothing
-    boxes = Asked(net, certificate.region, asked.norm, asked.c, asked.frame)
+    boxes = BoxQuestion(net, certificate.region, question.norm, question.c, question.frame)
     with flint.ctx.workprec(BITS), np.errstate(all="ignore"):
         try:
-            problem, nodes = boxes.problem, int(certificate.statement.asked["splits"].size)
+            problem, nodes = boxes.problem, int(certificate.statement.defining_arrays["splits"].size)
             check_cells(problem.network, nodes, 1 + problem.network.outputs * problem.whole_map)
             if not problem.network.depth:
                 return np.full(len(nothing), check(problem, Arithmetic("linear")))
@@ -47,10 +47,10 @@ def cells_with_balls(certificate: PartitionCertificate, net: Network) -> Array:
             return nothing
 
 
-def bounded_in_balls(asked: Asked, boxes: Interval, signs: Signs, leaves: Index) -> tuple[Signs, Array]:
+def bounded_in_balls(question: BoxQuestion, boxes: Interval, signs: Signs, leaves: Index) -> tuple[Signs, Array]:
     """The signs that are proved on boxes of the ordinary question, and the proved uppers of some of them."""
-    problem, wanted = asked.problem, set(leaves.tolist())
-    net, hints = problem.network, preactivations_on(asked, boxes, signs)[0]
+    problem, wanted = question.problem, set(leaves.tolist())
+    net, hints = problem.network, preactivations_on(question, boxes, signs)[0]
     found, uppers = np.zeros_like(signs), []
     for k in range(len(boxes.lo)):
         box = Box.from_bounds(boxes.lo[k], boxes.hi[k])

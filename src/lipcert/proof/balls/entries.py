@@ -26,7 +26,7 @@ from lipcert.proof.balls.numbers import BITS, load_flint
 from lipcert.proof.balls.work import check_cells
 from lipcert.proof.cells import Cells, Index, found_signs, known_values
 from lipcert.proof.certificate import Found
-from lipcert.proof.entries import Asked, Bounded, Mask, cell_of, enclosure, preactivations_of
+from lipcert.proof.entries import Bounded, EntryQuestion, Mask, cell_of, enclosure, preactivations_of
 from lipcert.proof.jacobian import JacobianCertificate
 from lipcert.rounding import Array
 
@@ -39,12 +39,12 @@ def entries_with_balls(certificate: JacobianCertificate, net: Network) -> Found:
     if refused is not None:
         return Found(nothing, refused)
     check_cells(net, len(certificate.splits.where) + len(certificate.points), len(scores))
-    asked, readers = Asked(net, certificate.region, scores, certificate.inputs), Readers(net)
+    question, readers = EntryQuestion(net, certificate.region, scores, certificate.inputs), Readers(net)
     with flint.ctx.workprec(BITS), np.errstate(all="ignore"):
         try:
             if not box_is_proved(certificate.region):
                 return Found(nothing, "the box around the region is not proved by ball arithmetic")
-            found = enclosure(asked, certificate.splits, claims, partial(bounded_in_balls, readers))
+            found = enclosure(question, certificate.splits, claims, partial(bounded_in_balls, readers))
             unseen = certificate.unseen(partial(entries_at, readers, scores))
         except (MethodError, FileFormatError):
             raise
@@ -53,14 +53,14 @@ def entries_with_balls(certificate: JacobianCertificate, net: Network) -> Found:
     return Found(nothing if found is None else found, unseen=unseen)
 
 
-def bounded_in_balls(readers: Readers, asked: Asked, cells: Cells, known: Interval, wanted: Mask) -> Bounded:
+def bounded_in_balls(readers: Readers, question: EntryQuestion, cells: Cells, known: Interval, wanted: Mask) -> Bounded:
     """The signs that are proved on some cells, which of them are empty, and the entries that are wanted."""
-    net, count = asked.network, len(cells)
-    hints, before = preactivations_of(asked, cells)[0], known_values(net, cells.signs, count) if net.depth else ()
+    net, count = question.network, len(cells)
+    hints, before = preactivations_of(question, cells)[0], known_values(net, cells.signs, count) if net.depth else ()
     empty, proved = np.zeros(count, dtype=bool), list[Hint]()
     lo, hi = known.lo.copy(), known.hi.copy()
     for k in range(count):
-        cell = cell_of(asked, cells, k)
+        cell = cell_of(question, cells, k)
         bounds = cell_bounds(net, cell, _row(hints, k), _row(before, k))
         proved.append(bounds.pre)
         empty[k] = bounds.empty
@@ -69,8 +69,8 @@ def bounded_in_balls(readers: Readers, asked: Asked, cells: Cells, known: Interv
             continue
         slopes, values = proved_slopes(net, bounds.pre), tangent_values(net, bounds.pre, cell.region)
         for i in np.flatnonzero(wanted[k].any(axis=1)):
-            g = _gradient(readers, slopes, np.eye(net.outputs)[asked.scores[i]], values)
-            lo[k, i], hi[k, i] = np.fmax(lo[k, i], g.lo[asked.inputs]), np.fmin(hi[k, i], g.hi[asked.inputs])
+            g = _gradient(readers, slopes, np.eye(net.outputs)[question.scores[i]], values)
+            lo[k, i], hi[k, i] = np.fmax(lo[k, i], g.lo[question.inputs]), np.fmin(hi[k, i], g.hi[question.inputs])
     pre = tuple(Interval(*(np.stack(ends) for ends in zip(*block, strict=True))) for block in zip(*proved, strict=True))
     signs = found_signs(net, pre, cells.signs) if pre else cells.signs
     return Bounded(signs, empty, Interval(lo, hi), pre, np.zeros(0, dtype=np.int64), None)

@@ -19,11 +19,11 @@ from lipcert.files.boundary import located, parsing, quoted
 from lipcert.problem.network import Network
 from lipcert.readers.graph.tensors import Graph, Tensor
 from lipcert.readers.onnx.external import fetch_external
-from lipcert.readers.onnx.nodes import MAX_NODES, OnnxNode, needed, nodes_of
+from lipcert.readers.onnx.nodes import MAX_NODES, OnnxNode, needed_nodes, nodes_of
 from lipcert.readers.onnx.operation import FoldingWork, Operation, Value, tensor_array
 from lipcert.readers.onnx.operators import compute
 from lipcert.readers.onnx.outputs import FLOATS, batch_size, choose_output, refused_batch
-from lipcert.readers.onnx.patterns import recognised
+from lipcert.readers.onnx.patterns import replace_patterns
 from lipcert.readers.onnx.wire import check_fields
 
 
@@ -44,10 +44,10 @@ def read(path: Path, *, output: str | None = None, batch: bool = False) -> Netwo
             del data  # as large as the weights
         _check_whole(model.graph)
         fetch_external(model.graph, path.parent)
-        return _Graph(model.graph, nodes_of(model), output).network(batch)
+        return _GraphReader(model.graph, nodes_of(model), output).network(batch)
 
 
-class _Graph:
+class _GraphReader:
     """A graph as names: what is known of each tensor so far, and the nodes that matter."""
 
     def __init__(self, graph: Any, nodes: list[OnnxNode], output: str | None = None) -> None:
@@ -56,7 +56,7 @@ class _Graph:
         if len(inputs) != 1:
             raise UnsupportedOperator(f"{len(inputs)} inputs; networks with one input are supported")
         self._output, chosen = choose_output(graph, output)
-        self._nodes = needed(recognised(nodes, self._initializers), self._output)
+        self._nodes = needed_nodes(replace_patterns(nodes, self._initializers), self._output)
         self._used = {self._output, *(name for node in self._nodes for name in node.inputs)}
         shape, notes = _input_shape(inputs[0])
         self._graph = Graph(shape)
@@ -83,17 +83,17 @@ class _Graph:
         return Network.from_blocks(network.blocks, (*network.notes, note))
 
     def _step(self, node: OnnxNode) -> None:
-        asked = [bool(name) and name in self._used for name in node.outputs]
-        operation = Operation.from_node(node, [self._value(name, node) for name in node.inputs], asked, self._work)
+        needed = [bool(name) and name in self._used for name in node.outputs]
+        operation = Operation.from_node(node, [self._value(name, node) for name in node.inputs], needed, self._work)
         for name in node.outputs:
             if name and (name in self._values or name in self._initializers):
                 raise FileFormatError(f"tensor {quoted(name)} is computed twice")
         results = compute(operation, self._graph)
-        for i, (name, is_asked) in enumerate(zip(node.outputs, asked, strict=True)):
+        for i, (name, is_needed) in enumerate(zip(node.outputs, needed, strict=True)):
             value = results[i] if i < len(results) else None
-            if is_asked and value is None:
+            if is_needed and value is None:
                 raise operation.refused(f"its output {i + 1}, {quoted(name)}, is needed, and only its values are read")
-            if is_asked:
+            if is_needed:
                 self._keep(name, value)
 
     def _value(self, name: str, node: OnnxNode) -> Value:

@@ -65,7 +65,7 @@ def _constant_of_shape(op: Operation) -> Any:
     shape = op.list_of_integers("shape", 0) or ()
     if min(shape, default=0) < 0 or len(shape) > 16:
         raise op.damaged(f"cannot make a constant of shape {list(shape)[:16]}")
-    op.limited(math.prod(shape))
+    op.check_size(math.prod(shape))
     value = _tensor(op) if "value" in op.attributes else np.zeros(1, dtype=np.float32)
     return np.full(shape, value.reshape(-1)[0], dtype=value.dtype)
 
@@ -76,14 +76,14 @@ def _range(op: Operation) -> Any:
     if not np.isfinite([start, end, step]).all() or step == 0:
         raise op.damaged(f"cannot count from {start} to {end} in steps of {step}")
     count = max(math.ceil((float(end) - float(start)) / float(step)), 0)
-    op.limited(count)
+    op.check_size(count)
     return (start + np.arange(count) * step).astype(start.dtype)
 
 
 def _concat(op: Operation) -> Any:
     op.check(("axis",), 1, 10_000)
     parts = [op.constant(i, "input") for i in range(len(op.inputs))]
-    op.limited(sum(p.size for p in parts))
+    op.check_size(sum(p.size for p in parts))
     return np.concatenate(parts, axis=op.integer("axis", 1))
 
 
@@ -175,7 +175,7 @@ def _cumulative(op: Operation) -> Any:
 def _nonzero(op: Operation) -> Any:
     op.check((), 1, 1)
     value = op.constant(0, "input")
-    op.limited(value.size * value.ndim)
+    op.check_size(value.size * value.ndim)
     return np.array(np.nonzero(value), dtype=np.int64)
 
 
@@ -189,7 +189,7 @@ def _limited_together(op: Operation, values: list[NDArray[Any]]) -> None:
         shape = np.broadcast_shapes(*(v.shape for v in values))
     except ValueError:
         raise op.damaged(f"shapes {' and '.join(str(v.shape) for v in values[:4])} do not broadcast") from None
-    op.limited(math.prod(shape))
+    op.check_size(math.prod(shape))
 
 
 def _affordable(op: Operation, products: int) -> None:

@@ -39,7 +39,7 @@ def nodes_of(model: Any) -> list[OnnxNode]:
     return inlined.nodes
 
 
-def needed(nodes: Sequence[OnnxNode], output: str) -> list[OnnxNode]:
+def needed_nodes(nodes: Sequence[OnnxNode], output: str) -> list[OnnxNode]:
     """The nodes that the output depends on, in the file's order."""
     makers = {name: i for i, node in enumerate(nodes) for name in node.outputs if name}
     wanted: set[int] = set()

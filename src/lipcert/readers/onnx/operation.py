@@ -102,7 +102,7 @@ class Operation:
         if not fewest <= len(self.inputs) <= most:
             raise self.damaged(f"{len(self.inputs)} inputs; expected {fewest} to {most}")
 
-    def limited(self, size: int) -> None:
+    def check_size(self, size: int) -> None:
         """Refuse a result of this size, before it is made, where a tensor or a constant may not be as large."""
         limit, what = (MAX_WIDTH, "tensor") if self.is_live else (MAX_WEIGHTS, "constant")
         if size > limit:

@@ -14,8 +14,8 @@ from lipcert.readers.graph.recognised import Condition
 from lipcert.readers.graph.tensors import Graph, Tensor
 from lipcert.readers.onnx.constants import ALWAYS, FOLDED, fold
 from lipcert.readers.onnx.elementwise import ELEMENTWISE
-from lipcert.readers.onnx.learnt import LEARNT
 from lipcert.readers.onnx.linear import LINEAR
+from lipcert.readers.onnx.ml_domain import ML_OPERATORS
 from lipcert.readers.onnx.operation import Operation, Results, Value, cast_type
 from lipcert.readers.onnx.shapes import REARRANGED, SHAPES
 from lipcert.readers.onnx.windows import WINDOWS
@@ -83,7 +83,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
     _LOSS: ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"),
 }  # fmt: skip
 
-_LEARNT: dict[str, tuple[str, ...]] = {
+_ML_REASONS: dict[str, tuple[str, ...]] = {
     _TREES: ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"),
     "its kernels are not read; networks and linear models are": ("SVMClassifier", "SVMRegressor"),
     "its value jumps, so no slope bounds it": ("Binarizer", "Imputer", "LabelEncoder", "OneHotEncoder"),
@@ -91,7 +91,7 @@ _LEARNT: dict[str, tuple[str, ...]] = {
 }
 
 REFUSED: dict[str, Entry] = {name: refused(why) for why, names in _REASONS.items() for name in names}
-REFUSED_LEARNT: dict[str, Entry] = {name: refused(why) for why, names in _LEARNT.items() for name in names}
+REFUSED_ML: dict[str, Entry] = {name: refused(why) for why, names in _ML_REASONS.items() for name in names}
 
 
 # --- operators that pass tensors on, and the softmax that is left out -------------------------------------------------
@@ -137,7 +137,7 @@ OPERATORS: dict[str, Entry] = {
     "Softmax": Entry(_softmax, "left out", "at the end, with a note"),
     **REFUSED,
 }
-DOMAINS: dict[str, dict[str, Entry]] = {"": OPERATORS, "ai.onnx.ml": LEARNT | REFUSED_LEARNT}
+DOMAINS: dict[str, dict[str, Entry]] = {"": OPERATORS, "ai.onnx.ml": ML_OPERATORS | REFUSED_ML}
 
 
 def compute(op: Operation, graph: Graph) -> list[Value]:

@@ -22,7 +22,7 @@ _CLOSE = 1e-6  # relative: constants in single precision
 _DEPTH = 8  # operators that a cube is written with
 
 
-def recognised(nodes: Sequence[OnnxNode], initializers: Mapping[str, Any]) -> list[OnnxNode]:
+def replace_patterns(nodes: Sequence[OnnxNode], initializers: Mapping[str, Any]) -> list[OnnxNode]:
     """The nodes, with the last one of each such activation replaced; those before it are no longer needed."""
     if not {"Sign", "Tanh"} & {node.kind for node in nodes}:
         return list(nodes)

@@ -87,7 +87,7 @@ def _transpose(op: Operation, array: Entries) -> Entries:
 def _expand(op: Operation, array: Entries) -> Entries:
     op.check((), 2, 2)
     shape = np.broadcast_shapes(array.shape, op.list_of_integers("shape", 1) or ())
-    op.limited(math.prod(shape))
+    op.check_size(math.prod(shape))
     return np.broadcast_to(array, shape)
 
 
@@ -99,7 +99,7 @@ def _tile(op: Operation, array: Entries) -> Entries:
         repeats = tuple(repeats[0] if i == axis else 1 for i in range(array.ndim))
     if len(repeats) != array.ndim or min(repeats, default=1) < 0:
         raise op.damaged(f"repeats {list(repeats)[:_MAX_AXES]} do not fit a tensor of shape {array.shape}")
-    op.limited(array.size * math.prod(repeats))
+    op.check_size(array.size * math.prod(repeats))
     return np.tile(array, repeats)
 
 
@@ -151,14 +151,14 @@ def _split(op: Operation, array: Entries) -> list[Entries | None]:
 def _gather(op: Operation, array: Entries) -> Entries:
     op.check(("axis",), 2, 2)
     axis, index = op.axis(array.ndim, 0), _indices(op)
-    op.limited(index.size * (array.size // max(array.shape[axis], 1)))
+    op.check_size(index.size * (array.size // max(array.shape[axis], 1)))
     return places.take(array, index, axis)
 
 
 def _gather_elements(op: Operation, array: Entries) -> Entries:
     op.check(("axis",), 2, 2)
     axis, index = op.axis(array.ndim, 0), _indices(op)
-    op.limited(index.size)
+    op.check_size(index.size)
     return places.take_elements(array, index, axis)
 
 
@@ -170,7 +170,7 @@ def _gather_nd(op: Operation, array: Entries) -> Entries:
         raise op.damaged("its indices or batch_dims are wrong")
     if index.shape[:batch] != array.shape[:batch]:
         raise op.damaged(f"indices of shape {index.shape} do not fit a tensor of shape {array.shape}")
-    op.limited(index.size // depth * math.prod(array.shape[batch + depth :]))
+    op.check_size(index.size // depth * math.prod(array.shape[batch + depth :]))
     outer = index.shape[:-1]
     lines = [np.arange(n).reshape((-1,) + (1,) * (len(outer) - a - 1)) for a, n in enumerate(outer[:batch])]
     return np.asarray(array[(*lines, *np.moveaxis(index, -1, 0))])
@@ -180,7 +180,7 @@ def _features(op: Operation, array: Entries) -> Entries:
     """ArrayFeatureExtractor: some of the last axis; a vector counts as one row."""
     op.check((), 2, 2)
     index = _indices(op).reshape(-1)
-    op.limited(index.size * (array.size // array.shape[-1]))
+    op.check_size(index.size * (array.size // array.shape[-1]))
     return places.take(np.atleast_2d(array), index, -1)
 
 

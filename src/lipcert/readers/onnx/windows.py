@@ -199,7 +199,7 @@ def _changed(
     changed = {a: (n, f) for a, n, f in zip(axes, lengths, factors, strict=True) if n != x.shape[a] or f != 1.0}
     if changed and all(n == x.shape[a] for a, (n, _) in changed.items()):
         raise op.refused("its scales leave all sizes as they are, which runtimes read in several ways; leave it out")
-    op.limited(x.width // math.prod(x.shape[a] for a in changed) * math.prod(n for n, _ in changed.values()))
+    op.check_size(x.width // math.prod(x.shape[a] for a in changed) * math.prod(n for n, _ in changed.values()))
     return changed
 
 

@@ -20,7 +20,7 @@ from lipcert.bounds.propagation import ForwardPass
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.proof.arithmetic import prove_linear
-from lipcert.proof.boxes import Asked, lines_on, preactivations_on
+from lipcert.proof.boxes import BoxQuestion, lines_on, preactivations_on
 from lipcert.proof.cells import Cells
 from lipcert.rounding import TINY, Array, gamma
 from lipcert.search.blocks import Found, Hints
@@ -40,29 +40,29 @@ _PASSES, _CALLS = 4.0, 1e5  # operations for one cell: so many times those of it
 class NormOfCells:
     """The objective: the largest norm of the gradient, or of the Jacobian, on every cell (`search.blocks`)."""
 
-    asked: Asked
+    question: BoxQuestion
 
     @property
     def batch(self) -> int:
-        return self.asked.batch
+        return self.question.batch
 
     @property
     def sign_columns(self) -> int:
-        return self.asked.columns
+        return self.question.columns
 
     @property
     def operations(self) -> float:
-        return _PASSES * cell_operations(self.asked.problem) + _CALLS
+        return _PASSES * cell_operations(self.question.problem) + _CALLS
 
     def bound(self, cells: Cells, hints: Hints | None = None) -> Found:
         """Bound some cells; the point of each is the best of those that were tried."""
-        asked, net, points = self.asked, self.asked.problem.network, PointsOfCells(self.asked)
+        question, net, points = self.question, self.question.problem.network, PointsOfCells(self.question)
         if net.depth:
-            boxes = asked.places(cells.lo, cells.hi)
-            pre, signs = preactivations_on(asked, boxes, cells.signs)
-            upper, linear = lines_on(asked, boxes, pre)
+            boxes = question.places(cells.lo, cells.hi)
+            pre, signs = preactivations_on(question, boxes, cells.signs)
+            upper, linear = lines_on(question, boxes, pre)
         else:
-            upper, signs = np.full(len(cells), prove_linear(asked.problem).upper), cells.signs
+            upper, signs = np.full(len(cells), prove_linear(question.problem).upper), cells.signs
         if hints is not None:
             return Found(upper, points.proved(hints[0]), *hints, signs)
         score: Array = np.zeros_like(cells.lo)
@@ -85,17 +85,17 @@ def shares(inputs: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class PointsOfCells:
-    """Evaluates the question of `asked` at points of its region."""
+    """Evaluates the question of `question` at points of its region."""
 
-    asked: Asked
+    question: BoxQuestion
 
     @cached_property
     def _around(self) -> tuple[Network, int, float]:
         """A network, how many of its last inputs count, and the share of what is found there that is proved."""
-        asked = self.asked
-        if asked.frame is None:
-            return asked.network, asked.network.inputs, 1.0
-        return *asked.frame.beside(asked.network), asked.frame.share
+        question = self.question
+        if question.frame is None:
+            return question.network, question.network.inputs, 1.0
+        return *question.frame.beside(question.network), question.frame.share
 
     def best(self, lo: Array, hi: Array, upper: Array) -> tuple[Array, Array]:
         """A point of every box where the constant is large, and what is proved there; more are tried where that is
@@ -155,7 +155,7 @@ class PointsOfCells:
 
     def _proved(self, points: Array) -> Array:
         net, count, share = self._around
-        norm, d, whole = self.asked.norm, self.asked.c, self._whole(points)
+        norm, d, whole = self.question.norm, self.question.c, self._whole(points)
         with np.errstate(all="ignore"):
             if norm.out is not None:
                 d = _steepest(self._jacobians(whole), norm)
@@ -178,10 +178,10 @@ class PointsOfCells:
         net, count, _ = self._around
         whole = self._whole(points)
         with np.errstate(all="ignore"):
-            if self.asked.norm.out is None:
-                g = np.broadcast_to(net.gradient(whole, self.asked.c), (len(points), net.inputs))[:, -count:]
-                return np.nan_to_num(self.asked.norm.dual.of(g), nan=-1.0)
-            return np.nan_to_num(operator_norms(self._jacobians(whole), self.asked.norm), nan=-1.0)
+            if self.question.norm.out is None:
+                g = np.broadcast_to(net.gradient(whole, self.question.c), (len(points), net.inputs))[:, -count:]
+                return np.nan_to_num(self.question.norm.dual.of(g), nan=-1.0)
+            return np.nan_to_num(operator_norms(self._jacobians(whole), self.question.norm), nan=-1.0)
 
     def _jacobians(self, whole: Array) -> Array:
         net, count, _ = self._around

@@ -8,7 +8,7 @@ import numpy as np
 
 from lipcert.bounds.interval import Interval
 from lipcert.proof.cells import Cells, Index
-from lipcert.proof.entries import Asked, Bounded
+from lipcert.proof.entries import Bounded, EntryQuestion
 from lipcert.proof.tree import Tree
 from lipcert.search.leaves import Leaves
 from lipcert.search.scores import NEVER
@@ -21,10 +21,10 @@ class EntryLeaves(Leaves):
 
     COLUMNS = (*Leaves.COLUMNS, "low", "high")
 
-    def __init__(self, asked: Asked) -> None:
-        super().__init__(asked.root())
-        self.low, self.high = asked.anything(1)
-        self.away = Interval(np.full(asked.shape, np.inf), np.full(asked.shape, -np.inf))
+    def __init__(self, question: EntryQuestion) -> None:
+        super().__init__(question.root())
+        self.low, self.high = question.anything(1)
+        self.away = Interval(np.full(question.shape, np.inf), np.full(question.shape, -np.inf))
 
     @property
     def entries(self) -> Interval:

@@ -6,7 +6,7 @@ import numpy as np
 
 from lipcert.bounds.jacobian import entries_at
 from lipcert.proof.cells import Index
-from lipcert.proof.entries import Asked
+from lipcert.proof.entries import EntryQuestion
 from lipcert.rounding import Array
 
 _NUMBERS = 1 << 20  # in one array of values at points
@@ -17,16 +17,16 @@ class ValuesAtPoints:
     """Of every entry (scores, inputs): `most` is at most its largest value next to a point of the region, namely
     points[most_at]; `least` is at least its smallest one."""
 
-    def __init__(self, asked: Asked) -> None:
-        self.asked = asked
-        self.most, self.least = np.full(asked.shape, -np.inf), np.full(asked.shape, np.inf)
-        self.most_at, self.least_at = (np.full(asked.shape, -1, dtype=np.int64) for _ in range(2))
+    def __init__(self, question: EntryQuestion) -> None:
+        self.question = question
+        self.most, self.least = np.full(question.shape, -np.inf), np.full(question.shape, np.inf)
+        self.most_at, self.least_at = (np.full(question.shape, -1, dtype=np.int64) for _ in range(2))
         self._points: list[Array] = []
 
     def offer(self, points: Array) -> None:
         """Try points of the region in plain floating point, and prove the values at the best of them."""
-        net = self.asked.network
-        step = max(1, _NUMBERS // max(net.shape[0] * len(self.asked.scores), net.neurons, 1))
+        net = self.question.network
+        step = max(1, _NUMBERS // max(net.shape[0] * len(self.question.scores), net.neurons, 1))
         for some in (points[k : k + step] for k in range(0, len(points), step)):
             with np.errstate(all="ignore"):
                 J = np.nan_to_num(self._jacobians(some), nan=0.0, posinf=0.0, neginf=0.0)
@@ -38,24 +38,24 @@ class ValuesAtPoints:
 
     def again(self, points: Array) -> None:
         """Prove the values at points that an earlier run found."""
-        net = self.asked.network
-        step = max(1, _NUMBERS // max(net.shape[0] * len(self.asked.scores), net.neurons, 1))
+        net = self.question.network
+        step = max(1, _NUMBERS // max(net.shape[0] * len(self.question.scores), net.neurons, 1))
         for some in (points[k : k + step] for k in range(0, len(points), step)):
             self._prove(some)
 
     def _jacobians(self, points: Array) -> Array:
-        net, asked = self.asked.network, self.asked
+        net, question = self.question.network, self.question
         slopes = [f.derivative(z) for f, z in zip(net.activations, net.preactivations(points), strict=True)]
         rows = [
             np.broadcast_to(net.chain_rule(slopes, e), (len(points), net.inputs))
-            for e in np.eye(net.outputs)[asked.scores]
+            for e in np.eye(net.outputs)[question.scores]
         ]
-        return np.stack([row[:, asked.inputs] for row in rows], axis=1)
+        return np.stack([row[:, question.inputs] for row in rows], axis=1)
 
     def _prove(self, points: Array) -> None:
-        asked = self.asked
-        found = entries_at(asked.network, points, asked.scores)
-        low, high = found.lo[:, :, asked.inputs], found.hi[:, :, asked.inputs]
+        question = self.question
+        found = entries_at(question.network, points, question.scores)
+        low, high = found.lo[:, :, question.inputs], found.hi[:, :, question.inputs]
         first, kept = len(self._points), set[int]()
         for value, best, at, sign in ((low, self.most, self.most_at, 1.0), (high, self.least, self.least_at, -1.0)):
             k = (sign * value).argmax(axis=0)
@@ -71,5 +71,5 @@ class ValuesAtPoints:
         used, place = np.unique(np.concatenate([self.most_at.ravel(), self.least_at.ravel()]), return_inverse=True)
         shift = int(used[0] < 0)
         rows = [self._points[k] for k in used[shift:]]
-        most, least = (part.reshape(self.asked.shape) - shift for part in np.split(place.reshape(-1), 2))
-        return np.array(rows).reshape(len(rows), self.asked.network.inputs), most, least
+        most, least = (part.reshape(self.question.shape) - shift for part in np.split(place.reshape(-1), 2))
+        return np.array(rows).reshape(len(rows), self.question.network.inputs), most, least

@@ -20,7 +20,7 @@ from lipcert.errors import FileFormatError
 from lipcert.jobs import JobFolder
 from lipcert.problem.question import region_arrays
 from lipcert.proof.cells import Cells, Index
-from lipcert.proof.entries import Asked, Bounded, Mask
+from lipcert.proof.entries import Bounded, EntryQuestion, Mask
 from lipcert.proof.file import load_certificate
 from lipcert.proof.jacobian import JacobianCertificate, without_room
 from lipcert.proof.tree import Tree
@@ -31,18 +31,18 @@ CERTIFICATE = "certificate.npz"
 _NONE = -1  # in place of the node of a file
 
 
-def question(asked: Asked, gap: float | None) -> dict[str, Any]:
+def job_question(question: EntryQuestion, gap: float | None) -> dict[str, Any]:
     """Everything that is asked, but for time, work and cells: more of them is a reason to resume."""
     return {
-        "network": asked.network.sha256,
-        "region": {name: array.tolist() for name, array in region_arrays(asked.region).items()},
-        "outputs": asked.scores.tolist(),
-        "inputs": asked.inputs.tolist(),
+        "network": question.network.sha256,
+        "region": {name: array.tolist() for name, array in region_arrays(question.region).items()},
+        "outputs": question.scores.tolist(),
+        "inputs": question.inputs.tolist(),
         "gap": gap,
     }
 
 
-def found_before(job: JobFolder, asked: Asked) -> JacobianCertificate | None:
+def found_before(job: JobFolder, question: EntryQuestion) -> JacobianCertificate | None:
     """The certificate in a folder where it is about this question; with a note None where it is of no use.
 
     Whether it proves anything is not asked: its splits are advice, and its cells are bounded again.
@@ -54,8 +54,8 @@ def found_before(job: JobFolder, asked: Asked) -> JacobianCertificate | None:
         found = load_certificate(path, JacobianCertificate)
     except (FileFormatError, OSError, MemoryError):
         found = None
-    if found is not None and found.refused(asked.network) is None:
-        here = (asked.region, asked.scores.tolist(), asked.inputs.tolist())
+    if found is not None and found.refused(question.network) is None:
+        here = (question.region, question.scores.tolist(), question.inputs.tolist())
         if (found.region, found.scores.tolist(), found.inputs.tolist()) == here:
             return found
     job.notes.append(f"{path}: damaged or about another question, all of it is done again")
@@ -65,7 +65,7 @@ def found_before(job: JobFolder, asked: Asked) -> JacobianCertificate | None:
 class Searching(Protocol):
     """The part of a search that the cells of an earlier run need."""
 
-    asked: Asked
+    question: EntryQuestion
     leaves: EntryLeaves
 
     def missing(self, entries: Interval) -> Array: ...
@@ -92,7 +92,7 @@ def prove_again(search: Searching, before: JacobianCertificate) -> None:
         stays = needed | missing.any(axis=(1, 2))
         leaves.put_away(~stays)
         wanted, rows = wanted[stays], np.flatnonzero(needed[stays])
-        rows = rows[-(search.asked.batch // 2 + 1) :]  # the last ones first: fewer cells are open at a time
+        rows = rows[-(search.question.batch // 2 + 1) :]  # the last ones first: fewer cells are open at a time
         fits = leaves.splittable(rows)
         same = _choose_anew(search, leaves, rows[~fits], wanted, same)
         if len(rows := rows[fits]):
@@ -127,11 +127,11 @@ def _split(search: Searching, leaves: EntryLeaves, rows: Index, wanted: Mask, fi
     for own in (np.flatnonzero(inner), np.flatnonzero(~inner)):
         if not len(own):
             continue
-        question = both.rows(own), known.rows(own), wanted[twice[own]]
+        block = both.rows(own), known.rows(own), wanted[twice[own]]
         if inner[own[0]]:
-            found = search.proved(*question)
+            found = search.proved(*block)
         else:
-            found, choice[own] = search.bounded(*question)
+            found, choice[own] = search.bounded(*block)
         signs[own], (lo[own], hi[own]) = found.signs, found.entries
     leaves.divide(rows, Cells(both.lo, both.hi, signs), Interval(lo, hi), choice)
     return np.append(same, nodes)

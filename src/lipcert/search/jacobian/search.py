@@ -18,7 +18,7 @@ from lipcert.budget import Budget
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.proof.cells import Cells, Index, kinked
-from lipcert.proof.entries import Asked, Bounded, Mask, bounded
+from lipcert.proof.entries import Bounded, EntryQuestion, Mask, bounded
 from lipcert.proof.jacobian import JacobianCertificate
 from lipcert.proof.tree import MOST_SIGNED_NODES
 from lipcert.rounding import Array
@@ -58,10 +58,12 @@ class JacobianSearch(LeafSearch[EntryLeaves]):
     """Blocks of cells are split until all entries are good enough. The region is bounded first, however long it takes,
     and so are the cells of an earlier run (`before`)."""
 
-    def __init__(self, asked: Asked, goal: EntryGoal, most: int, before: JacobianCertificate | None = None) -> None:
-        super().__init__(EntryLeaves(asked), most)
-        self.asked, self.goal, self.before = asked, goal, before
-        self.seen = ValuesAtPoints(asked)
+    def __init__(
+        self, question: EntryQuestion, goal: EntryGoal, most: int, before: JacobianCertificate | None = None
+    ) -> None:
+        super().__init__(EntryLeaves(question), most)
+        self.question, self.goal, self.before = question, goal, before
+        self.seen = ValuesAtPoints(question)
         self.on_progress: Callable[[JacobianProgress], None] | None = None
         self.keep: Callable[[], None] | None = None  # writes the state into a folder
         self.ready, self.resumed = False, 0  # whether all cells of the earlier run are proved again, and their number
@@ -112,7 +114,7 @@ class JacobianSearch(LeafSearch[EntryLeaves]):
     def split(self, leaves: EntryLeaves, rows: Index) -> None:
         both, known = leaves.halves(rows), leaves.entries.rows(np.repeat(rows, 2))
         found, choice = self.bounded(both, known, self.missing(known) > 0)
-        if isinstance(self.asked.region, Box):
+        if isinstance(self.question.region, Box):
             self._try(both)
         leaves.divide(rows, Cells(both.lo, both.hi, found.signs), found.entries, choice)
         self.leaves = leaves
@@ -120,16 +122,16 @@ class JacobianSearch(LeafSearch[EntryLeaves]):
 
     def _bound_region(self) -> None:
         """Points of the region, and its bounds; what rounding leaves of them is no reason to split."""
-        net, root = self.asked.network, self.asked.root()
-        each = 4.0 * net.entries * (1 + len(self.asked.scores))
+        net, root = self.question.network, self.question.root()
+        each = 4.0 * net.entries * (1 + len(self.question.scores))
         drawn = int(np.clip(_DRAWN_SECONDS * RATES[THIN] / max(each, 1.0), 16, _DRAWN))
         self.budget.charge(drawn * each, THIN)
-        chart = Chart.of(Problem.of(net, self.asked.region, output="all"))
+        chart = Chart.of(Problem.of(net, self.question.region, output="all"))
         middle = chart.points(np.zeros((1, net.inputs)))
         self.seen.offer(np.concatenate([middle, chart.points(chart.draw(self._rng, drawn, np.float64))]))
         if self.before is not None:
             self.seen.again(self.before.points)
-        found, choice = self.bounded(root, self.asked.anything(1), np.ones((1, *self.asked.shape), dtype=bool))
+        found, choice = self.bounded(root, self.question.anything(1), np.ones((1, *self.question.shape), dtype=bool))
         self.leaves.begin(found, choice)
         size = self.leaves.hull.magnitude
         self.goal = replace(self.goal, floor=_ROUNDING * float(size[np.isfinite(size)].max(initial=0.0)))
@@ -146,13 +148,13 @@ class JacobianSearch(LeafSearch[EntryLeaves]):
     def bounded(self, cells: Cells, known: Interval, wanted: Mask) -> tuple[Bounded, Index]:
         """What is proved of some cells, and where each is to be split."""
         with self.budget.measured(len(cells) * self._operations(), THIN):
-            found = bounded(self.asked, cells, known, wanted, self._worth)
-            return found, choices(self.asked, cells, found)
+            found = bounded(self.question, cells, known, wanted, self._worth)
+            return found, choices(self.question, cells, found)
 
     def proved(self, cells: Cells, known: Interval, wanted: Mask) -> Bounded:
         """What is proved of some cells of which it is known where they are split."""
         with self.budget.measured(len(cells) * self._operations(), THIN):
-            return bounded(self.asked, cells, known, wanted)
+            return bounded(self.question, cells, known, wanted)
 
     def missing(self, entries: Interval) -> Array:
         """How far entries of cells are from good enough."""
@@ -178,22 +180,22 @@ class JacobianSearch(LeafSearch[EntryLeaves]):
         middle, half = cells.lo / 2 + cells.hi / 2, cells.hi / 2 - cells.lo / 2
         points = middle[:, None, :] + half[:, None, :] * shares
         self.seen.offer(np.clip(points, cells.lo[:, None, :], cells.hi[:, None, :]).reshape(-1, n))
-        net = self.asked.network
-        self.budget.charge(count * _TRIED * 4.0 * net.entries * (1 + len(self.asked.scores)), THIN)
+        net = self.question.network
+        self.budget.charge(count * _TRIED * 4.0 * net.entries * (1 + len(self.question.scores)), THIN)
 
     def _operations(self) -> float:
         """About the operations for one cell: forms of open neurons down to the input, and up to every score."""
-        net, below, total = self.asked.network, 0.0, 0.0
+        net, below, total = self.question.network, 0.0, 0.0
         for block in net.hidden:
             below += block.entries
             total += 2.0 * block.width * below
-        return total * (1 + len(self.asked.scores)) / 4 + 4.0 * below * sum(self.asked.shape) + _CALLS
+        return total * (1 + len(self.question.scores)) / 4 + 4.0 * below * sum(self.question.shape) + _CALLS
 
     def size(self, count: int) -> int:
         """As many cells as take about half a second, up to a block."""
         pace = self.budget.meter.pace(THIN)
         each = 2 * self._operations() / RATES[THIN] * max(pace, 1e-9)
-        return min(count, int(np.clip(_SECONDS / each, 1, min(_BLOCK, self.asked.batch // 2 + 1))))
+        return min(count, int(np.clip(_SECONDS / each, 1, min(_BLOCK, self.question.batch // 2 + 1))))
 
     def report(self) -> None:
         """Tell the listener how far the search is."""
@@ -202,13 +204,13 @@ class JacobianSearch(LeafSearch[EntryLeaves]):
             self.on_progress(JacobianProgress(seconds, good.size, int(good.sum()), self.cells, len(self.leaves)))
 
 
-def choices(asked: Asked, cells: Cells, found: Bounded) -> Index:
+def choices(question: EntryQuestion, cells: Cells, found: Bounded) -> Index:
     """For every cell the coordinate, or the number of inputs plus that of the neuron, or NEVER."""
-    net = asked.network
+    net = question.network
     slopes = slope_bounds(net, found.pre)
     count, n = len(cells), net.inputs
     by_input, by_neuron = np.zeros((count, n)), np.zeros((count, net.neurons))
-    boxes = isinstance(asked.region, Box)
+    boxes = isinstance(question.region, Box)
     told = found.linear is not None and bool(found.linear.loss)
     scored = boxes and (n <= BOXES_UP_TO or not all(f.piecewise_linear for f in net.activations))
     step = max(1, _SCORES // (n * max(net.shape))) if scored else max(1, _SCORES // max(net.neurons, 1))

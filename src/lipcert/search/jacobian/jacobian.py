@@ -16,11 +16,11 @@ from lipcert.jobs import JobFolder
 from lipcert.problem.network import Network
 from lipcert.problem.region import Ball, Box, Polytope, Region, check_region
 from lipcert.proof.cells import Index
-from lipcert.proof.entries import Asked
+from lipcert.proof.entries import EntryQuestion
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.search.jacobian.goal import EntryGoal
 from lipcert.search.jacobian.result import Jacobian
-from lipcert.search.jacobian.resume import CERTIFICATE, found_before, question
+from lipcert.search.jacobian.resume import CERTIFICATE, found_before, job_question
 from lipcert.search.jacobian.search import JacobianProgress, JacobianSearch
 from lipcert.search.settings import Settings
 
@@ -78,17 +78,19 @@ def jacobian(
     if isinstance(region, Polytope):
         raise InputError("region=Polytope: jacobian is for Box, Ball or Everywhere; leave the half-spaces out")
     scores, columns = chosen("outputs", outputs, network.outputs), chosen("inputs", inputs, network.inputs)
-    asked = Asked(network, region, scores, columns)
+    question = EntryQuestion(network, region, scores, columns)
     budget = settings.budget()
     with ExitStack() as stack:
         stack.enter_context(one_thread() if budget.repeatable else nullcontext())
         if folder is None:
-            search = JacobianSearch(asked, goal, max_cells)
+            search = JacobianSearch(question, goal, max_cells)
             search.on_progress = on_progress
             search.run(budget)
             return _result(search)
-        job = stack.enter_context(JobFolder.open(Path(folder), "jacobian", question(asked, goal.gap), resume=resume))
-        search = JacobianSearch(asked, goal, max_cells, found_before(job, asked))
+        job = stack.enter_context(
+            JobFolder.open(Path(folder), "jacobian", job_question(question, goal.gap), resume=resume)
+        )
+        search = JacobianSearch(question, goal, max_cells, found_before(job, question))
         search.on_progress = on_progress
         return _in_folder(search, budget, job)
 
@@ -125,7 +127,7 @@ def chosen(name: str, numbers: Sequence[int] | None, count: int) -> Index:
 
 
 def _result(search: JacobianSearch) -> Jacobian:
-    asked, net, spent = search.asked, search.asked.network, search.budget.spent()
+    question, net, spent = search.question, search.question.network, search.budget.spent()
     hull = search.leaves.hull
     points, most_at, least_at = search.seen.points()
     return Jacobian(
@@ -136,9 +138,9 @@ def _result(search: JacobianSearch) -> Jacobian:
         points=points,
         least_at=least_at,
         most_at=most_at,
-        scores=asked.scores,
-        inputs=asked.inputs,
-        region=asked.region,
+        scores=question.scores,
+        inputs=question.inputs,
+        region=question.region,
         splits=search.leaves.splits(),
         goal=search.goal,
         status=search.status,

@@ -22,7 +22,7 @@ from lipcert.problem.norms import Norm
 from lipcert.problem.output import Output, OutputChoice, output_of
 from lipcert.problem.question import Question
 from lipcert.problem.region import Box, Region
-from lipcert.proof.boxes import Asked
+from lipcert.proof.boxes import BoxQuestion
 from lipcert.proof.cells import Grid
 from lipcert.proof.tree import MOST_NODES, Tree
 from lipcert.readers.given import TorchModule, network_of
@@ -92,8 +92,8 @@ def partition(
     network = network_of(net, region.shape)
     weights = (input_weights, output_weights, inputs)
     question = Question.of_constant(network, [region], output, (norm, output_norm), weights)
-    asked = Asked(network, region, question.norm, question.c, question.frame)
-    asked.problem  # noqa: B018 - refuses weights that do not fit before anything is written
+    box_question = BoxQuestion(network, region, question.norm, question.c, question.frame)
+    box_question.problem  # noqa: B018 - refuses weights that do not fit before anything is written
     along = _whole_cells(cells)
     cover = Tree.none(Grid.equal(region, _counts(along, region), max_cells))
     budget = settings.budget()
@@ -101,20 +101,22 @@ def partition(
         executor = stack.enter_context(chosen_executor(settings.workers, scheduler))
         job = None
         if folder is not None:
-            stated = _stated(asked, along, goal, max_cells)
-            job = stack.enter_context(JobFolder.open(Path(folder), "cells", stated, resume=resume))
+            content = _job_question(box_question, along, goal, max_cells)
+            job = stack.enter_context(JobFolder.open(Path(folder), "cells", content, resume=resume))
         stack.enter_context(one_thread() if budget.repeatable else nullcontext())
-        search = BoxSearch(BlockRunner(NormOfCells(asked), executor, job), cover, goal, cells is not None, max_cells)
+        search = BoxSearch(
+            BlockRunner(NormOfCells(box_question), executor, job), cover, goal, cells is not None, max_cells
+        )
         search.on_progress = on_progress
         search.run(budget)
-        found = _result(search, asked)
+        found = _result(search, box_question)
         if job is not None:
             _keep(found, job.path)
     return found
 
 
-def _result(search: BoxSearch, asked: Asked) -> Partition:
-    leaves, net, folder = search.leaves, asked.network, search.runner.folder
+def _result(search: BoxSearch, box_question: BoxQuestion) -> Partition:
+    leaves, net, folder = search.leaves, box_question.network, search.runner.folder
     cover, rows = leaves.cover()
     upper, lower, spent = leaves.upper, leaves.lower, search.budget.spent()
     if search.of_grid:
@@ -131,9 +133,9 @@ def _result(search: BoxSearch, asked: Asked) -> Partition:
         upper=upper,
         lower=lower,
         points=leaves.points[rows],
-        region=asked.region,
-        norm=asked.norm,
-        output=output_of(asked.c),
+        region=box_question.region,
+        norm=box_question.norm,
+        output=output_of(box_question.c),
         cover=cover,
         of_grid=search.of_grid,
         goal=search.goal,
@@ -144,7 +146,7 @@ def _result(search: BoxSearch, asked: Asked) -> Partition:
         network={"sha256": net.sha256, "shape": list(net.shape)},
         resumed=search.runner.resumed,
         notes=tuple(dict.fromkeys(notes)),
-        frame=asked.frame,
+        frame=box_question.frame,
         work=spent.counted,
     )
 
@@ -156,18 +158,20 @@ def _keep(found: Partition, folder: Path) -> None:
     write_json(folder / "result.json", found.to_dict())
 
 
-def _stated(asked: Asked, cells: int | list[int] | None, goal: CellGoal, most: int) -> dict[str, Any]:
+def _job_question(
+    box_question: BoxQuestion, cells: int | list[int] | None, goal: CellGoal, most: int
+) -> dict[str, Any]:
     """Everything that the cells depend on, but for the time: more of it is a reason to resume."""
     parts = (
         []
-        if asked.frame is None
-        else [f"{k}{v.dtype}{v.shape}".encode() + v.tobytes() for k, v in asked.frame.arrays().items()]
+        if box_question.frame is None
+        else [f"{k}{v.dtype}{v.shape}".encode() + v.tobytes() for k, v in box_question.frame.arrays().items()]
     )
     return {
-        "network": asked.network.sha256,
-        "region": [asked.region.lo.tolist(), asked.region.hi.tolist()],
-        "norm": asked.norm.words,
-        "output": asked.c.tolist(),
+        "network": box_question.network.sha256,
+        "region": [box_question.region.lo.tolist(), box_question.region.hi.tolist()],
+        "norm": box_question.norm.words,
+        "output": box_question.c.tolist(),
         "weights": hashlib.sha256(b"".join(parts)).hexdigest() if parts else None,
         "cells": cells,
         "goal": goal.to_dict(),

@@ -84,7 +84,7 @@ def _vectorizer(op: Operation, graph: Graph) -> Tensor:
     return graph.concatenate(rows, 1)
 
 
-LEARNT: dict[str, Entry] = {
+ML_OPERATORS: dict[str, Entry] = {
     "ArrayFeatureExtractor": Entry(rearrange, words="constant indices"),
     "FeatureVectorizer": Entry(_vectorizer),
     "LinearClassifier": Entry(

@@ -33,7 +33,7 @@ def refusal(problem: Problem, method: str) -> str | None:
     return None
 
 
-def check_stated(problem: Problem, method: str) -> None:
+def check_literal(problem: Problem, method: str) -> None:
     """Refuse what the paper's estimators do not cover."""
     refused = refusal(problem, method)
     if refused is not None:
@@ -45,13 +45,13 @@ def with_error(bound: float, error: float) -> float:
     return math.nextafter(bound + error, math.inf)
 
 
-def prove_stated(problem: Problem, proof: Proof, upper: float) -> Certificate:
+def prove_literal(problem: Problem, proof: Proof, upper: float) -> Certificate:
     """The certificate of a bound from `literal_bound` and of the proof that it hands back."""
     return Certificate.of(problem, proof, upper)
 
 
-def read_stated(kind: str, arrays: Mapping[str, Any], method: str) -> Proof:
+def read_literal(kind: str, arrays: Mapping[str, Any], method: str) -> Proof:
     """A proof from a file. Its room comes after this one and is loaded by name, when a file asks for it."""
     later = importlib.import_module("lipcert.polynomial.lcep.literal")
-    found: Proof = later.read_stated(kind, arrays, method)
+    found: Proof = later.read_literal(kind, arrays, method)
     return found
