@@ -308,7 +308,7 @@ def preactivations(problem: Problem, budget: Budget | None = None) -> tuple[Inte
 def plain(problem: Problem) -> Problem:
     """The same problem with plain intervals in place of the best pre-activation bounds: a few products per block.
 
-    What arithmetic proves of it holds, and a checker, who has better bounds, finds a number that is no larger.
+    Bounds by arithmetic from it hold, and a checker, who has better bounds, finds a number that is no larger.
     """
     found = preactivation_bounds(problem.network, problem.region, backward=False)
     return problem.on(problem.region, found, looser=True)

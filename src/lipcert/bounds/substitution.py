@@ -198,7 +198,7 @@ class Tangent(BoundedBlock):
 def tangents(net: Network, box: Interval, pre: tuple[Interval, ...]) -> list[Tangent] | None:
     """The stages of cells with these boxes and pre-activation bounds; None where no line would help.
 
-    That is where all activations are piecewise linear, and on unbounded regions.
+    No line helps where all activations are piecewise linear, and on unbounded regions.
     """
     smooth = any(not f.piecewise_linear for f in net.activations)
     if not smooth or not all(bool(np.all(np.isfinite(z.lo) & np.isfinite(z.hi))) for z in (box, *pre)):

@@ -76,17 +76,17 @@ def verify_command(
         raise InputError(f"{certificate}: no such file or folder; give a certificate, or the folder of a certify job")
     start = time.monotonic()
     try:
-        kept = load_proof(certificate)
+        loaded = load_proof(certificate)
     except InputError as error:
         if network is None and problem is None:  # the user has to give both: say so at once
             raise InputError(f"{error}; and give --network NETWORK, the one that it is about") from None
         raise
-    if problem is not None or not isinstance(kept.statement, Question):
-        answer, about = _verified_problem(kept, problem, exact or network is not None)
+    if problem is not None or not isinstance(loaded.statement, Question):
+        answer, about = _verified_problem(loaded, problem, exact or network is not None)
     elif network is None:
         raise InputError("no network: give --network NETWORK, the one that the certificate is about")
     else:
-        answer, about = _verified(kept, network, reading, exact)
+        answer, about = _verified(loaded, network, reading, exact)
     seconds = time.monotonic() - start
     if as_json:
         print_json(answer.to_dict() | about | {"seconds": round(seconds, 4)})
@@ -96,24 +96,24 @@ def verify_command(
 
 
 def _verified(
-    kept: Envelope, network: str, reading: ReadingOptions, exact: bool
+    loaded: Envelope, network: str, reading: ReadingOptions, exact: bool
 ) -> tuple[Verification, dict[str, Any]]:
     net = reading.network(network)
-    return verify(kept, net, exact=exact), {"network": {"sha256": net.sha256, "shape": list(net.shape)}}
+    return verify(loaded, net, exact=exact), {"network": {"sha256": net.sha256, "shape": list(net.shape)}}
 
 
-def _verified_problem(kept: Envelope, problem: str | None, more: bool) -> tuple[Verification, dict[str, Any]]:
+def _verified_problem(loaded: Envelope, problem: str | None, more: bool) -> tuple[Verification, dict[str, Any]]:
     """Verify a bound on a polynomial problem; `more` says whether options that only networks have were given."""
     if more:
         raise InputError("a proof about a polynomial problem is checked with --problem FILE alone")
     if problem is None:
         raise InputError("no problem: give --problem FILE, the polynomial problem that the certificate is about")
-    if isinstance(kept.statement, Question):
+    if isinstance(loaded.statement, Question):
         raise InputError("the certificate is about a network; give --network NETWORK instead of --problem")
     from lipcert.polynomial.files import load_problem  # here, so that networks do not need it
 
     asked = load_problem(problem).problem
-    return kept.verify(asked), {"variables": asked.n}
+    return loaded.verify(asked), {"variables": asked.n}
 
 
 def _show(answer: Verification, seconds: float) -> None:

@@ -118,7 +118,7 @@ class JobFolder:
     def load(self, name: str) -> Outcome | None:
         """The stored outcome; None when there is none, or (with a note) when its record or files are damaged.
 
-        What its value says is the writer's claim: whoever uses it has to check it.
+        Its value is the claim of whoever wrote it: a caller has to check it before using it.
         """
         kept = self._file(name, "json")
         if not kept.exists():
@@ -148,14 +148,14 @@ class JobFolder:
             _write(log, finished.trace.encode("utf-8", "replace"))
         else:
             log.unlink(missing_ok=True)
-        told = {
+        record = {
             "name": outcome.name,
             "value": outcome.value,
             "error": outcome.error,
             "seconds": outcome.seconds,
             "files": {extension: len(outcome.read(extension)) for extension in outcome.files},
         }
-        _write_json(self._file(outcome.name, "json"), told)
+        _write_json(self._file(outcome.name, "json"), record)
         return Outcome(outcome.name, outcome.value, outcome.error, outcome.seconds, files)
 
     def forget(self, name: str) -> None:

@@ -19,7 +19,7 @@ SEARCH_BEFORE_TURNS = 0.02  # for the first witness of a method that searches ag
 
 
 class Method:
-    """One way to a bound. Adding one is a file in this room and an entry in `table.METHODS`."""
+    """One way to a bound. A new method is a file in this package and an entry in `table.METHODS`."""
 
     name: str  # as users write it
     summary: str  # one line for --help and the docs
@@ -30,7 +30,7 @@ class Method:
     cheap: bool = False  # a witness is looked for afterwards, for a second, or as long as the bound took
     closes: bool = False  # whether it works until the gap is closed: with a gap left it has not finished
     staged: bool = False  # whether its work comes in stages (`portfolio.stages`), the search before it among them
-    needs_witness: bool = False  # also where the caller does not want one in the answer
+    needs_witness: bool = False  # whether it looks for a witness even if the caller wants none in the answer
     solvers: tuple[str, ...] = SOLVERS  # the ones that a caller may ask for
     for_many: bool = True  # whether `certify` offers it for the constants of all pairs of classes
 
@@ -39,11 +39,11 @@ class Method:
         return None
 
     def cost(self, problem: Problem) -> float:
-        """About how much work it is, in nominal seconds (`budget`)."""
+        """The expected work in nominal seconds (`budget`)."""
         raise NotImplementedError
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
-        """Improve the bracket; whatever happens, what the bracket holds is proved."""
+        """Improve the bracket, which holds proved bounds only, whatever happens."""
         raise NotImplementedError
 
     def check_solver(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""bound(): the public function. It checks its arguments and hands a question, settings and a budget to the methods."""
+"""bound(): the public function. It checks its arguments and hands a question, settings and a budget to `method.run`."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ def bound(
         input_weights: w > 0, one for every input: changes t are measured as |diag(w) t|_p. Or a positive definite P of
             the Euclidean norm: as sqrt(t'Pt); of the chosen `inputs` alone where these are given.
         output_weights: likewise for changes of the scores of the whole map.
-        inputs: which inputs change; the others move within the region, but are the same in both points compared.
+        inputs: the numbers of the inputs that change, all by default. The others move within the region, but are the
+            same in both points compared.
         method: one of `lipcert.METHODS`. "auto" takes turns with all that apply; "product", "interval", "linear" and
             "mixed" need no solver; "slopes" has one multiplier per neuron, for any depth; "shor" and "hr2" are the
             paper's relaxations of one hidden layer; "backward", "forward" and "both" (with "-free": without the values
@@ -82,14 +83,14 @@ def bound(
         work: counted work instead of a time limit, in nominal seconds of one core: the same inputs, seed and work give
             the same bracket bit for bit, however busy the machine is.
         seed: of the random search for the lower bound.
-        lower: False leaves the lower bound out; "auto" then takes turns with relaxations alone.
+        lower: whether the answer should have a lower bound. Without it "auto" takes turns with relaxations alone.
         gap: the relative gap at which a bracket is good enough; 0 means exact, to 1e-6.
         below: a limit; stop as soon as the constant is proved below it, or a witness is not.
-        workers: processes that "exact" and "auto" bound cells in; with `work` one, whatever is asked for.
+        workers: how many processes "exact" and "auto" bound cells in; always one with `work`.
         scheduler: the address of a Dask cluster, tcp://host:port, whose workers do that instead; not with `work`.
-        memory: that the process may have: "4G", "500M", "75%" of the machine, or bytes; the best proved bracket so far
-            is returned near it. Three quarters of the machine (or of its control group) where it is left out. With
-            `workers` it is shared; on a cluster each worker has what is left out here.
+        memory: the most that the process may have: "4G", "500M", "75%" of the machine, or bytes; near it the best
+            proved bracket so far is returned. By default three quarters of the machine (or of its control group).
+            Processes of `workers` share it; every worker of a cluster has the default of its own machine.
         on_progress: called with a `Progress` whenever the bracket or the stage changes.
 
     Guarantees: `upper` is proved with outward rounding for the given float64 weights; `lower` is a proved lower bound

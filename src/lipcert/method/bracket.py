@@ -21,21 +21,21 @@ from lipcert.witness import Witness
 
 
 class BracketView(Protocol):
-    """What a solver's run needs of a bracket: of that of the whole question, or of one of its cases."""
+    """The part of a bracket that a solver's run needs: the bracket of the whole question, or that of one case."""
 
     settings: Settings
 
     def improve(self, found: Certificate | Witness) -> None:
-        """Keep the better one."""
+        """Keep the certificate or the witness if it is better than the one so far."""
 
     def iterate(self, iteration: Iteration) -> None:
-        """Say where a solver is."""
+        """Report an iteration of a solver."""
 
     def note(self, text: str) -> None:
-        """Something that the user should know."""
+        """Note something that the user should know."""
 
     def out_of_memory(self, what: str, budget: Budget) -> None:
-        """Remember that more would have been done with more memory."""
+        """Set the status: the memory limit ended work that could have gone on."""
 
     def closed(self) -> bool:
         """Whether a better bound would change nothing."""
@@ -71,7 +71,7 @@ class Bracket:
 
     @property
     def upper(self) -> float:
-        """Proved; infinite when nothing is."""
+        """The best proved upper bound; infinite when there is none."""
         return math.inf if self.certificate is None else self.certificate.upper
 
     @property
@@ -80,7 +80,7 @@ class Bracket:
         return 0.0 if self.witness is None else max(self.witness.value, 0.0)
 
     def improve(self, found: Certificate | Witness) -> None:
-        """Keep the better one."""
+        """Keep the certificate or the witness if it is better than the one so far."""
         if isinstance(found, Certificate):
             if found.upper < self.upper or self.certificate is None:
                 self.certificate = found
@@ -100,7 +100,7 @@ class Bracket:
         return self.witness is not None and self.upper <= self.witness.value * (1 + self.settings.gap)
 
     def enter(self, stage: str) -> None:
-        """Begin a stage of the work."""
+        """Begin a stage of the work; the name is shown with the progress."""
         self.stage, self.iteration = stage, None
         self.report()
 
@@ -127,7 +127,7 @@ class Bracket:
             self.note(ended_by_memory(what, budget))
 
     def no_room(self, what: str, numbers: float, budget: Budget) -> None:
-        """Note what was not begun, because it needs more memory than there is."""
+        """Note that work was not begun, because it needs more memory than there is: so many `numbers`."""
         needed, limit = in_words(NUMBER * numbers), in_words(budget.memory.limit)
         self.out_of_memory(what, budget, noted=True)
         self.note(f"{what} left out: it needs about {needed} beside what is there, and the memory limit is {limit}")
@@ -153,14 +153,14 @@ class Bracket:
             self.status = Status.DONE
 
     def note(self, text: str) -> None:
-        """Note something that the user should know. Of two notes with the same words before a colon the later stays."""
+        """Note something that the user should know; it replaces a note with the same words before the colon."""
         matter, colon, _ = text.partition(": ")
         self.notes = [known for known in self.notes if not (colon and known.startswith(matter + colon))]
         if text not in self.notes:
             self.notes.append(text)
 
     def executor(self) -> Executor:
-        """Who works on the pieces of a search: this process, processes beside it, or a Dask cluster.
+        """The executor of the pieces of a search: this process, processes beside it, or a Dask cluster.
 
         Where the cluster is gone by now, this process works alone: what is proved is kept.
         """
@@ -173,7 +173,7 @@ class Bracket:
         return local() if self.settings.workers == 1 else processes(self.settings.workers)
 
     def report(self) -> None:
-        """Tell the callback."""
+        """Call `on_progress` with the bracket and the stage."""
         if self.on_progress is not None:
             lower = None if self.witness is None else self.witness.value
             upper = min(self.upper, self.promised)

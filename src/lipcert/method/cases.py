@@ -41,7 +41,7 @@ CASE_LEAST = 1.0  # seconds, at least, of one case, unless that is more than hal
 class CaseSolves:
     """Relaxations of the cases that can decide; every gain improves the bracket by a proof of the largest of all.
 
-    What is kept between turns: which cases are solved, and all proofs. A case that ran out of its time is open again.
+    Between turns it keeps which cases are solved, and all proofs. A case that ran out of its time is open again.
     """
 
     def __init__(self) -> None:

@@ -58,8 +58,8 @@ class Product(Method):
 
 
 def last_resort(problem: Problem, bracket: Bracket) -> None:
-    """A bound for next to no time and memory: the product, with a few sums over the weights in place of norms."""
-    bracket.improve(prove_product(problem, False))
+    """Improve the bracket in next to no time and memory: the product, with sums over weights in place of norms."""
+    bracket.improve(prove_product(problem, exact=False))
 
 
 class Interval(Method):
@@ -126,7 +126,10 @@ class Mixed(Method):
         return gains_operations(problem.network) / RATES[DENSE]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
-        """A part of the network is proved with the best gains, which a checker computes: only those are kept."""
+        """Prove a mixed bound, with the rows of all Jacobians where there is time for them.
+
+        Proofs of parts of the network use the best gains, which a checker computes: only these are kept as a fact.
+        """
         bracket.enter(self.name)
         net = problem.network
         several = 8.0 * net.outputs * net.entries if problem.whole_map else 0.0

@@ -264,7 +264,7 @@ class RelaxationEngine(Engine):
         return float(min(lower * math.exp(left), self.bracket.upper))
 
     def price(self, budget: Budget) -> float:
-        """Seconds of the solve."""
+        """Expected seconds of one solve."""
         return budget.expected(self.method.cost(self.problem) * RATES[DENSE])
 
     def advance(self, budget: Budget) -> None:

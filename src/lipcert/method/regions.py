@@ -76,11 +76,11 @@ class RegionTurns:
             raise self.empty or InputError("no regions")
 
     def _answer(self, k: int, region: Region, settings: Settings, budget: Budget) -> Result:
-        asked = replace(self.question, regions=(region,))
-        return answer(asked, settings, budget, self._numbered(k), self.floor)
+        question = replace(self.question, regions=(region,))
+        return answer(question, settings, budget, self._numbered(k), self.floor)
 
     def _numbered(self, k: int) -> Callable[[Progress], None] | None:
-        """The callback, which is told the number of the region with the stage."""
+        """A callback that puts the number of the region before the stage; None if the caller gave none."""
         tell = self.on_progress
         return None if tell is None else lambda p: tell(replace(p, stage=f"region {k}: {p.stage}"))
 
@@ -92,11 +92,11 @@ class RegionTurns:
         return upper > max(self.floor * (1 + self.settings.gap), NOTHING)
 
     def _top(self) -> int:
-        """The region with the largest upper bound."""
+        """The number of the region with the largest upper bound."""
         return max(range(len(self.found)), key=lambda k: self.found[k].upper)
 
     def _next(self) -> int | None:
-        """The region with the largest upper bound, if that bound can still change; None when all is decided."""
+        """The number of that region if its bound can still change and matters; None when all is decided."""
         top = self._top()
         return None if self.ended[top] or not self._matters(top) else top
 

@@ -28,7 +28,7 @@ ROUNDING = 1e-9  # a relative gap below which only rounding keeps the two ends a
 
 
 def gap_words(gap: float | None) -> str:
-    """For a person: closed, a percentage, or unknown."""
+    """The gap in words for a person: closed, a percentage, or unknown."""
     if gap is not None and gap <= ROUNDING:
         return "closed   upper and lower are the same but for rounding"
     return f"{'unknown' if gap is None else f'{100 * gap:.3g} %'}   (upper - lower) / lower"
@@ -45,7 +45,7 @@ def is_below(limit: float, lower: float | None, upper: float) -> Verdict:
 
 
 class NetworkSummary(dict[str, Any]):
-    """The network of a result: its shape, and its hash, which is computed when somebody looks at it first."""
+    """The network of a result as a dictionary: "shape", and "sha256", which is computed at the first look."""
 
     def __init__(self, net: Network) -> None:
         super().__init__(shape=list(net.shape))
@@ -57,7 +57,7 @@ class NetworkSummary(dict[str, Any]):
         return self._net.sha256
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; where the hash has no time left under an enforced limit, it is null."""
+        """Plain values for JSON; the hash is null where an enforced time limit ends before it is computed."""
         try:
             found: str | None = self["sha256"]
         except Expired:
@@ -196,7 +196,7 @@ class UnionResult(Result):
 
     @classmethod
     def of(cls, parts: Sequence[Result], status: Status, spent: Work, notes: Sequence[str]) -> UnionResult:
-        """The largest bracket of all regions."""
+        """The result for all regions, from their results: the largest upper and the largest lower bound."""
         top = max(parts, key=lambda part: part.upper)
         found = [part.best for part in parts if part.best is not None]
         about = {name: getattr(top, name) for name in ("region", "norm", "output", "network", "frame")}

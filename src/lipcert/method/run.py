@@ -42,7 +42,10 @@ def answer(
     on_progress: Callable[[Progress], None] | None = None,
     floor: float = 0.0,
 ) -> Result:
-    """The answer on one region; `floor` as in `Bracket`."""
+    """The answer on one region: the question is made an ordinary problem, on which the method runs.
+
+    Raises MethodError where the method does not cover the problem. `floor` is that of `Bracket`.
+    """
     method, problem = table.named(settings.method, settings.literal), question.problem()
     refused = method.refusal(problem)
     if refused is not None:
@@ -66,7 +69,10 @@ def answer(
 
 
 def _prepared_region(region: Polytope, bracket: Bracket, budget: Budget) -> Polytope:
-    """The region with an inner point and a small box; linear algebra has one thread where work must repeat."""
+    """The region with half-spaces, now with an inner point and a small box around it.
+
+    Linear algebra has one thread where work must repeat.
+    """
     with one_thread() if budget.repeatable else nullcontext():
         found = prepared(region, budget.share(SIDES_SHARE))
     if found.inside is None:
@@ -98,7 +104,7 @@ _GRACE, _GRACE_SHARE = 0.25, 0.06
 
 
 def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> Result:
-    """Run a method with all that belongs to it; Ctrl-C ends it with what is proved by then."""
+    """Run a method with its prelude and the search for witnesses; Ctrl-C ends it with the bracket proved by then."""
     try:
         # An overflow is an infinite bound or a bad hint, not a message. Several threads add in another order than one.
         with np.errstate(all="ignore"), one_thread() if budget.repeatable else nullcontext():
@@ -118,7 +124,7 @@ def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> R
 
 
 def _run_with_prelude(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> None:
-    """Cheap methods, a first witness, the method itself, and where it is cheap a longer search for a witness."""
+    """Cheap methods, a first witness, the method itself, and after a cheap method a longer search for a witness."""
     if bracket.settings.lower or method.needs_witness:
         look_at_middle(problem, bracket, budget)
     for name in method.prelude:
@@ -136,7 +142,7 @@ def _run_with_prelude(method: Method, problem: Problem, bracket: Bracket, budget
 
 
 def _within_limits(method: Method, problem: Problem, bracket: Bracket, budget: Budget, grace: float = 0.0) -> None:
-    """Run a method. If its time is over or the system has no more memory, the bracket keeps what is proved."""
+    """Run a method. If its time is over or the system has no more memory, the bracket keeps its proofs so far."""
     try:
         with budget.enforced(grace):
             method.run(problem, bracket, budget)

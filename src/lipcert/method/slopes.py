@@ -82,7 +82,7 @@ def run_slopes(
 ) -> SlopeSolves | None:
     """The method; None where it did not begin, because a proof is too large or takes too long.
 
-    What it returns can be given to the next call: where that is about the same problem, it goes on.
+    The state that it returns can be given to the next call, which goes on from it if it is about the same problem.
     """
     work = before if before is not None and before.problem is problem else prepared(problem, bracket, budget)
     if work is None:

@@ -198,8 +198,8 @@ def rounds_need(task: Task, solver: str, budget: Budget) -> float | None:
 class CutRounds:
     """Solve, add the cuts that the moment matrix violates, drop the idle ones, solve again: a certificate every round.
 
-    It ends when nothing is violated, when the bracket is closed, when two rounds in turn gain too little, or when the
-    next round would not fit the budget. Each round's bound stands by itself.
+    The rounds end when nothing is violated, when the bracket is closed, when two rounds in turn gain too little, or
+    when the next round would not fit the budget. Each round's bound stands by itself.
     """
 
     def __init__(self) -> None:

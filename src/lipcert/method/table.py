@@ -30,7 +30,7 @@ _MOVED = {"mip": "a mixed-integer solver proves nothing; its program is benchmar
 
 
 def names() -> tuple[str, ...]:
-    """The names as users write them."""
+    """The names of all methods, as users write them."""
     return tuple(method.name for method in METHODS)
 
 

@@ -1,1 +1,1 @@
-"""What is asked: network, region, norm and output."""
+"""The question and its parts: network, region, norm and output."""

@@ -39,7 +39,7 @@ class Arithmetic:
     method: str
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """What a file keeps besides the name: nothing."""
+        """The arrays that a file keeps besides the name: only the kind of the proof."""
         return {"proof": np.array("arithmetic")}
 
     def check(self, problem: Problem) -> float:
@@ -90,7 +90,7 @@ def prove_interval(problem: Problem) -> Certificate:
 
 
 def prove_linear(problem: Problem) -> Certificate:
-    """L <= what linear bounds of the gradient give (`bounds.linear`)."""
+    """L <= the bound that linear bounds of the gradient give (`bounds.linear`)."""
     net, own, values = problem.network, slopes(problem), _tangents(problem)
     if problem.whole_map:
         upper = linear_map_bound(net, own, problem.norm, problem.coordinate, values)
@@ -101,7 +101,7 @@ def prove_linear(problem: Problem) -> Certificate:
 
 
 def _tangents(problem: Problem) -> list[Tangent] | None:
-    """Of the region as one cell."""
+    """Tangents of the activations on the region as one cell; None on the whole space."""
     box, pre = hull(problem.region), preactivations(problem)
     if box is None:
         return None
@@ -110,7 +110,7 @@ def _tangents(problem: Problem) -> list[Tangent] | None:
 
 
 def prove_mixed(problem: Problem, known: Gains | None = None) -> Certificate:
-    """L <= what Euclidean norms beside intervals give at the best layer (`bounds.gains`).
+    """L <= the bound that Euclidean norms beside intervals give at the best layer (`bounds.gains`).
 
     `known` are gains to use in place of the best ones.
     """

@@ -1,4 +1,4 @@
-"""The constant on many boxes at once: what linear bounds prove on each, and the signs that its halves inherit."""
+"""Bounds of the constant on many boxes at once, by linear forms, and the signs that the halves of a box inherit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ from lipcert.rounding import Array
 
 @dataclass(frozen=True, eq=False)
 class BoxQuestion:
-    """The question that all boxes share: a network, a region that they are parts of, a norm, an output, weights."""
+    """The question that all boxes share: a network, the region that they are parts of, a norm, an output, weights.
+
+    "The ordinary question" is the one without weights that `frame` makes of it (`problem`).
+    """
 
     network: Network
     region: Box
@@ -56,7 +59,7 @@ class BoxQuestion:
         return batch_size(self.problem.network)
 
     def unknown(self, count: int) -> Signs:
-        """The signs of boxes of which nothing is known."""
+        """Signs for so many boxes of which nothing is known: all zero."""
         return np.zeros((count, self.columns), dtype=np.int8)
 
 
@@ -72,14 +75,14 @@ def preactivations_on(question: BoxQuestion, boxes: Interval, signs: Signs) -> t
 
 
 def lines_on(question: BoxQuestion, boxes: Interval, pre: tuple[Interval, ...]) -> tuple[Array, LinearBounds]:
-    """The proved uppers of these boxes, and all that linear bounds of the gradient say: hints where to split."""
+    """Proved upper bounds on these boxes, and the linear bounds of the gradient, which hint where to split."""
     with np.errstate(all="ignore"):
         linear = gradient_lines(question.problem, pre, tangents(question.problem.network, boxes, pre))
     return _at_vertices(question.problem, pre, linear.upper), linear
 
 
 def uppers_on(question: BoxQuestion, boxes: Interval, pre: tuple[Interval, ...]) -> Array:
-    """The proved uppers alone, in less time."""
+    """Proved upper bounds on these boxes: those of `lines_on` without the hints, in less time."""
     problem = question.problem
     with np.errstate(all="ignore"):
         values = tangents(problem.network, boxes, pre)
@@ -91,7 +94,7 @@ def uppers_on(question: BoxQuestion, boxes: Interval, pre: tuple[Interval, ...])
 
 
 def bounded_boxes(question: BoxQuestion, boxes: Interval, signs: Signs, leaves: Index) -> tuple[Signs, Array]:
-    """The signs that boxes of the ordinary question show, and the proved uppers of some of them (their numbers)."""
+    """The signs of all these boxes, and proved upper bounds on some: `leaves` are the numbers of these boxes."""
     pre, found = preactivations_on(question, boxes, signs)
     if not len(leaves):
         return found, np.zeros(0)
@@ -99,6 +102,6 @@ def bounded_boxes(question: BoxQuestion, boxes: Interval, signs: Signs, leaves: 
 
 
 def _at_vertices(problem: Problem, pre: tuple[Interval, ...], upper: Array) -> Array:
-    """The least of linear bounds and those at the ends of few open slopes."""
+    """The smaller bound of each box: `upper`, or the norm at the ends of its open slopes if these are few."""
     ends = vertex_bounds(problem.network, slope_bounds(problem.network, pre), problem.norm, problem.c)
     return np.fmin(np.where(np.isnan(upper), np.inf, upper), ends)

@@ -43,7 +43,7 @@ class Cases:
     cases: tuple[ProvedCase, ...]
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """What a file keeps of it."""
+        """The arrays that a file keeps of the proof, by name."""
         places = np.array([(case.row, case.column) for case in self.cases], dtype=np.int64).reshape(-1, 2)
         return {"proof": np.array("cases"), "cases": places} | encode([case.proof for case in self.cases])
 

@@ -53,17 +53,17 @@ class Proof(Protocol):
         """The name of the method that made it."""
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """What a file keeps of it, by name."""
+        """The arrays that a file keeps of the proof, by name."""
 
     def check(self, problem: Problem) -> float:
         """The bound that it proves for this problem, infinite when none; nothing that it says is believed."""
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """What one check proved: bounds in the order of the claims, or in words why there are none.
+class CheckedBounds:
+    """The bounds that one check proved, in the order of the claims.
 
-    `unseen` marks the claims about values at points that do not hold.
+    `fault` says in words why there are none, `unseen` marks the claims about values at points that do not hold.
     """
 
     bounds: Interval
@@ -71,21 +71,21 @@ class Found:
     unseen: Mask | None = None
 
     @classmethod
-    def below(cls, uppers: Array) -> Found:
-        """Upper bounds alone."""
+    def from_uppers(cls, uppers: Array) -> CheckedBounds:
+        """Upper bounds alone: the lower ends are minus infinity."""
         return cls(Interval(np.full(uppers.shape, -np.inf), uppers))
 
-    def and_also(self, other: Found) -> Found:
-        """What both checks prove."""
+    def proved_by_both(self, other: CheckedBounds) -> CheckedBounds:
+        """The bounds that both checks prove: the wider of each two."""
         lo, hi = np.minimum(self.bounds.lo, other.bounds.lo), np.maximum(self.bounds.hi, other.bounds.hi)
         unseen = other.unseen if self.unseen is None else self.unseen
         if self.unseen is not None and other.unseen is not None:
             unseen = self.unseen | other.unseen
-        return Found(Interval(lo, hi), self.fault or other.fault, unseen)
+        return CheckedBounds(Interval(lo, hi), self.fault or other.fault, unseen)
 
 
 class Envelope(ABC):
-    """A certificate of any kind: it states a question, has a proof, claims bounds, and can be checked and saved."""
+    """A certificate of any kind: a question, a proof of it and claimed bounds, which can be checked and saved."""
 
     kind: ClassVar[str]
 
@@ -100,7 +100,7 @@ class Envelope(ABC):
 
     @abstractmethod
     def verify(self, subject: Any, exact: bool = False) -> Verification:
-        """What it proves about this network (this polynomial problem) just now; with `exact` in balls as well."""
+        """Check the proof about this network, or this polynomial problem; with `exact` in ball arithmetic as well."""
 
     @property
     def network_sha256(self) -> str:
@@ -108,13 +108,13 @@ class Envelope(ABC):
         return self.statement.network_sha256
 
     def arrays(self) -> Arrays:
-        """What `save` writes, by name."""
-        asked = self.statement
+        """The arrays that `save` writes, by name."""
+        statement = self.statement
         own = {"certificate": np.array(VERSION), "kind": text_array(self.kind), **self.content()}
-        return {**own, **asked.arrays, **asked.hints, **asked.words()}
+        return {**own, **statement.arrays, **statement.hints, **statement.words()}
 
     def to_bytes(self) -> bytes:
-        """What `save` writes, as bytes."""
+        """The file that `save` writes, as bytes."""
         stream = io.BytesIO()
         np.savez(stream, allow_pickle=False, **self.arrays())
         return stream.getvalue()
@@ -125,7 +125,7 @@ class Envelope(ABC):
 
 
 class NetworkCertificate(Envelope):
-    """A certificate about a network. A kind says what it claims, and what its proof proves in both arithmetics."""
+    """A certificate about a network. Each kind says what it claims, and has a check in each of the two arithmetics."""
 
     @property
     @abstractmethod
@@ -138,20 +138,20 @@ class NetworkCertificate(Envelope):
         """The claims in the order of the bounds of `check`; minus infinity where only an upper bound is claimed."""
 
     @abstractmethod
-    def check(self, net: Network) -> Found:
-        """What it proves in floating point; nothing that it says is believed."""
+    def check(self, net: Network) -> CheckedBounds:
+        """Compute the bounds again in floating point; nothing that the file says is believed."""
 
     @abstractmethod
-    def check_with_balls(self, net: Network, balls: Any) -> Found:
-        """What it proves in ball arithmetic; `balls` is the room of that name, which is loaded on demand."""
+    def check_with_balls(self, net: Network, balls: Any) -> CheckedBounds:
+        """Compute the bounds again in ball arithmetic; `balls` is the package `proof.balls`, loaded on demand."""
 
     @abstractmethod
-    def unproved(self, found: Found, who: str) -> str | None:
-        """Why the claims do not follow from what `who` found, in words; None where all do."""
+    def unproved(self, found: CheckedBounds, who: str) -> str | None:
+        """Why the claims do not follow from the bounds that `who` found, in words; None where all do."""
 
     @abstractmethod
     def cost(self, net: Network) -> tuple[float, str]:
-        """Seconds that the check will take, and in words why."""
+        """The seconds that the check is expected to take, and a phrase that says what makes it long."""
 
     @property
     def method(self) -> str | None:
@@ -160,21 +160,21 @@ class NetworkCertificate(Envelope):
 
     @property
     def checked(self) -> str:
-        """What ball arithmetic looks at, in words."""
+        """The part of the proof that ball arithmetic checks, in words."""
         return "every claim"
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """What its proof consists of."""
+        """How many parts of each kind the proof has, by the name of the kind."""
         return {}
 
     def refused(self, net: Network) -> str | None:
-        """Why it proves nothing about this network whatever its bounds are, in words; None where it may."""
+        """Why the certificate cannot prove anything about this network, whatever its bounds are; None where it can."""
         return self.statement.unfit(net)
 
     def verify(self, subject: Network, exact: bool = False) -> Verification:
-        """What it proves about this network just now; with `exact` in ball arithmetic as well."""
-        balls = ball_checker() if exact else None  # a missing package is said before anything is computed
+        """Check the proof about this network and compare it with the claims; with `exact` in balls as well."""
+        balls = ball_checker() if exact else None  # raises for a missing package before anything is computed
         expect(*self.cost(subject))
         refused = self.refused(subject)
         with np.errstate(all="ignore"):  # an overflow proves nothing; it is no message
@@ -185,14 +185,14 @@ class NetworkCertificate(Envelope):
         if not answer.proved:
             return replace(answer, exact=Exact(math.inf, NOT_ASKED))
         second = self.check_with_balls(subject, balls)
-        answer = self._answer(found.and_also(second), "ball arithmetic")
+        answer = self._answer(found.proved_by_both(second), "ball arithmetic")
         return replace(answer, exact=Exact(self.largest(second.bounds), self.checked))
 
-    def _nothing(self, reason: str) -> Found:
+    def _nothing(self, reason: str) -> CheckedBounds:
         shape = self.claimed.hi.shape
-        return Found(Interval(np.full(shape, -np.inf), np.full(shape, np.inf)), reason)
+        return CheckedBounds(Interval(np.full(shape, -np.inf), np.full(shape, np.inf)), reason)
 
-    def _answer(self, found: Found, who: str) -> Verification:
+    def _answer(self, found: CheckedBounds, who: str) -> Verification:
         reason = found.fault or self.unproved(found, who)
         return Verification(
             reason is None,
@@ -207,8 +207,8 @@ class NetworkCertificate(Envelope):
             sizes=self.sizes,
         )
 
-    def wrong(self, found: Found) -> Mask:
-        """Which claims do not follow; an infinite upper bound claims nothing, and nothing is not proved."""
+    def wrong(self, found: CheckedBounds) -> Mask:
+        """A mask of the claims that do not follow; an infinite upper bound claims nothing, and counts as not proved."""
         low, high = self.claimed
         fine = (low <= found.bounds.lo) & (found.bounds.hi <= high) & np.isfinite(high)
         return ~fine if found.unseen is None else ~fine | found.unseen
@@ -222,9 +222,9 @@ class NetworkCertificate(Envelope):
 class Certificate(NetworkCertificate):
     """||gradient of c'scores||_dual <= upper on the region, for the network with this hash.
 
-    With a norm of outputs, c is the identity and upper bounds the operator norm of the Jacobian. `claim` is what a file
-    states: `upper` with room for the order in which another BLAS adds. Made by the `prove_*` functions of this package
-    only.
+    With a norm of outputs, c is the identity and `upper` bounds the operator norm of the Jacobian. A file states
+    `claim`, which is `upper` with room for the order in which another BLAS adds. Only the `prove_*` functions of this
+    package make certificates.
     """
 
     kind: ClassVar[str] = "constant"
@@ -243,13 +243,17 @@ class Certificate(NetworkCertificate):
 
     @classmethod
     def of(cls, problem: Problem, proof: Proof, upper: float) -> Certificate:
-        """About this problem. A proof that needs bounds which a checker does not compute is kept with theirs."""
+        """The certificate of a bound of this problem.
+
+        Where the proof uses pre-activation bounds that a checker does not compute, the multipliers that prove them are
+        added to it.
+        """
         return cls(Question.of_problem(problem), problem.facts.complete(proof), upper)
 
     def framed(self, frame: Frame, problem: Problem) -> Certificate:
-        """The same proof as one in weighted norms; the problem is the frame's question."""
-        asked = Question.of_problem(problem)
-        return replace(self, question=replace(asked, norm=self.norm, coordinate=self.coordinate, frame=frame))
+        """The same proof as a certificate in weighted norms; `problem` is the one that the user asked about."""
+        question = Question.of_problem(problem)
+        return replace(self, question=replace(question, norm=self.norm, coordinate=self.coordinate, frame=frame))
 
     @property
     def statement(self) -> Question:
@@ -296,32 +300,32 @@ class Certificate(NetworkCertificate):
         return {**self.proof.arrays(), "method": text_array(self.method), "upper": np.array(self.claim)}
 
     def cost(self, net: Network) -> tuple[float, str]:
-        """Seconds that the check will take, and in words why."""
+        """The seconds that the check is expected to take, and a phrase that says what makes it long."""
         from lipcert.proof import cost  # here, because it knows every kind of proof
 
         return cost.seconds(net, self.proof), cost.words(self.proof)
 
-    def check(self, net: Network) -> Found:
-        """What it proves in floating point; nothing that it says is believed."""
+    def check(self, net: Network) -> CheckedBounds:
+        """Compute the bounds again in floating point; nothing that the file says is believed."""
         try:
             upper = self.proof.check(self.question.about(net).problem())
         except (MethodError, FileFormatError):  # an unknown method, or one that this network does not have, is named
             raise
         except InputError:  # rows that overflow, or that are none
             upper = math.inf
-        return Found.below(np.array([worst(upper)]))
+        return CheckedBounds.from_uppers(np.array([worst(upper)]))
 
-    def check_with_balls(self, net: Network, balls: Any) -> Found:
-        """What it proves in ball arithmetic."""
-        return Found.below(np.array([balls.check_with_balls(self, net)]))
+    def check_with_balls(self, net: Network, balls: Any) -> CheckedBounds:
+        """Compute the bounds again in ball arithmetic."""
+        return CheckedBounds.from_uppers(np.array([balls.check_with_balls(self, net)]))
 
     @property
     def checked(self) -> str:
-        """What ball arithmetic looks at, in words."""
+        """The part of the proof that ball arithmetic checks, in words."""
         found: str = ball_checker().what_is_checked(self.proof)
         return found
 
-    def unproved(self, found: Found, who: str) -> str | None:
+    def unproved(self, found: CheckedBounds, who: str) -> str | None:
         """Why the claim does not follow, in words."""
         upper = float(found.bounds.hi[0])
         if math.isinf(upper):
@@ -330,11 +334,11 @@ class Certificate(NetworkCertificate):
 
 
 def with_room(uppers: Array) -> Array:
-    """What a file claims of these proved bounds."""
+    """The claims that a file makes of these proved bounds: a little larger, as another BLAS adds in another order."""
     return np.nextafter(uppers * (1.0 + _ROOM), np.inf)
 
 
 def ball_checker() -> Any:
-    """The second checker, loaded when it is asked for; says at once when its package is missing."""
+    """The package `proof.balls`, imported on demand; raises at once where python-flint is missing."""
     importlib.import_module("lipcert.proof.balls.numbers").load_flint()
     return importlib.import_module("lipcert.proof.balls")

@@ -26,11 +26,11 @@ class Within:
         return self.inner.method
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """What a file keeps of it."""
+        """The arrays that a file keeps of the proof, by name."""
         return self.inner.arrays() | {NAME: np.array(1)}
 
     def check(self, problem: Problem) -> float:
-        """What the inner proof proves of the collapsed problem, and the price; infinite where there is none."""
+        """The bound of the inner proof on the collapsed problem plus its price; infinite where nothing collapses."""
         small = collapse(problem)
         return np.inf if small is None else small.above(self.inner.check(small.problem))
 

@@ -1,4 +1,4 @@
-"""What a check will take, told before it begins: seconds on one core, from sizes alone.
+"""The expected time of a check, announced before it begins: seconds on one core, from sizes alone.
 
 The figures are right within a factor of three for trees of networks with 16 to 200 neurons; nothing is refused because
 of them.
@@ -25,7 +25,7 @@ _ROW = 2e-6  # seconds for every multiplier of a relaxation besides
 
 
 def cell_seconds(net: Network) -> float:
-    """For the linear forms of all neurons and of the gradient, once."""
+    """Seconds for the linear forms of all neurons and of the gradient, on one cell."""
     entries, below, total = 0.0, 0.0, 0.0
     for block in net.blocks:
         entries += block.entries
@@ -35,7 +35,7 @@ def cell_seconds(net: Network) -> float:
 
 
 def seconds(net: Network, proof: Proof) -> float:
-    """For a proof about this network."""
+    """Seconds for checking a proof about this network."""
     cell = cell_seconds(net)
     match proof:
         case Sharpened() | Within():
@@ -57,7 +57,7 @@ def seconds(net: Network, proof: Proof) -> float:
 
 
 def words(proof: Proof) -> str:
-    """What makes it long."""
+    """A phrase that says what makes the check long, such as "40 leaves"."""
     match proof:
         case Sharpened() | Within():
             return words(proof.inner)
@@ -74,7 +74,10 @@ def words(proof: Proof) -> str:
 
 
 def _relaxed(net: Network, proof: Multipliers) -> float:
-    """The shift has one number for every row of the matrix, the multipliers one for every row of the relaxation."""
+    """Seconds for one proof by multipliers.
+
+    The shift has one number for every row of the matrix, the multipliers one for every row of the relaxation.
+    """
     order = max(sum(len(v) for v in proof.shift.values()), 1 + net.inputs + net.neurons)
     rows = sum(len(v) for v in proof.multipliers.values())
     return _BUILD + order**3 / _RATE + rows * _ROW

@@ -35,7 +35,7 @@ Numbers = tuple[dict[str, Array], dict[str, Array]]  # multipliers and shift by 
 
 
 class Stored(Protocol):
-    """What is kept of a proof."""
+    """A proof of which multipliers and shifts are kept, by name."""
 
     @property
     def multipliers(self) -> Mapping[str, Array]: ...

@@ -1,6 +1,6 @@
-"""The entries of the Jacobian on the cells of a region: what is proved of each, and of the whole region from it.
+"""Enclosures of the entries of the Jacobian on the cells of a region, and from these on the whole region.
 
-Whoever searches and whoever checks walk the same way from a cell to its halves. A half inherits the signs that are
+The search and the checker go the same way from a cell to its halves. A half inherits the signs that are
 known, and the enclosures of all entries; entries that are narrow enough already are not looked at again.
 """
 
@@ -59,7 +59,7 @@ class EntryQuestion:
         return batch_size(self.network, len(self.scores) * self.network.inputs, 2048)
 
     def root(self) -> Cells:
-        """The region itself, of which nothing is known."""
+        """The region as one cell without known signs."""
         n, box = self.network.inputs, hull(self.region)
         lo, hi = (np.full(n, -np.inf), np.full(n, np.inf)) if box is None else (box.lo, box.hi)
         return Cells(lo[None, :], hi[None, :], np.zeros((1, sign_columns(self.network)), dtype=np.int8))
@@ -72,8 +72,11 @@ class EntryQuestion:
 
 @dataclass(frozen=True, eq=False)
 class Bounded:
-    """Of every cell: the signs that are known, whether it is empty, and enclosures of the entries, those of empty cells
-    from plus to minus infinity. `linear` has hints for the rows (cell `place`), where they were asked for."""
+    """The bounds of some cells: known signs, which cells are empty, enclosures of the entries, pre-activations.
+
+    Entries of empty cells go from plus to minus infinity. `linear` has hints where to split, if they were asked for: a
+    row for each pair of a cell (`place`) and a score.
+    """
 
     signs: Signs
     empty: Mask
@@ -134,8 +137,11 @@ class Enclosed:
 def enclosure(
     question: EntryQuestion, tree: Tree, claims: Interval, bound: BoundCells | None = None
 ) -> Interval | None:
-    """What is proved of the entries on the whole region, (scores, inputs), entries within their claims not looked at
-    again; None where the splits do not fit. `bound` says in which arithmetic."""
+    """Enclosures of the entries on the whole region, (scores, inputs); None where the splits do not fit.
+
+    Entries that are within their claims on a cell are not bounded again on its halves. `bound` is the function that
+    bounds cells: it decides in which arithmetic.
+    """
     bound = bounded if bound is None else bound
     low, high = np.full(question.shape, np.inf), np.full(question.shape, -np.inf)
 
@@ -152,12 +158,12 @@ def enclosure(
 
 
 def root_of(question: EntryQuestion) -> Enclosed:
-    """The region, of whose entries nothing is known."""
+    """The region as one cell, with enclosures that say nothing."""
     return Enclosed(question.root(), question.anything(1))
 
 
 def halved(group: Enclosed, where: Index, value: Array) -> Enclosed | None:
-    """Both halves of every cell, which have what is known of it."""
+    """Both halves of every cell, which inherit its enclosures; None where a split is not inside its cell."""
     both = halves(group.cells, where, value)
     return None if both is None else Enclosed(both, group.entries.rows(np.repeat(np.arange(len(where)), 2)))
 

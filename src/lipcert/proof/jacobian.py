@@ -24,7 +24,7 @@ from lipcert.problem.network import Network
 from lipcert.problem.question import EveryEntry, Question, read_entries
 from lipcert.problem.region import Box, Region
 from lipcert.proof.cells import Index
-from lipcert.proof.certificate import Found, Mask, NetworkCertificate
+from lipcert.proof.certificate import CheckedBounds, Mask, NetworkCertificate
 from lipcert.proof.cost import cell_seconds
 from lipcert.proof.entries import EntryQuestion, enclosure
 from lipcert.proof.tree import Tree, read_tree
@@ -101,7 +101,7 @@ class JacobianCertificate(NetworkCertificate):
         return {"cells": self.splits.count, "points": len(self.points)}
 
     def cost(self, net: Network) -> tuple[float, str]:
-        """Seconds that the check will take, and in words why."""
+        """The seconds that the check is expected to take, and a phrase that says what makes it long."""
         nodes = len(self.splits.where) * len(self.scores)
         return nodes * cell_seconds(net), f"{self.splits.count:,} cells, {len(self.scores):,} scores"
 
@@ -122,21 +122,21 @@ class JacobianCertificate(NetworkCertificate):
             return "a split of a coordinate, but the region is no box"
         return tree.fault(net, self.region)
 
-    def check(self, net: Network) -> Found:
-        """What is proved of every entry, computed again, and which values are not seen at their points."""
+    def check(self, net: Network) -> CheckedBounds:
+        """Compute the enclosure of every entry again, and find the claimed values that are not seen at their points."""
         found = enclosure(EntryQuestion(net, self.region, self.scores, self.inputs), self.splits, self.claims)
         if found is None:
             return self._nothing("a split that is not inside its cell")
-        return Found(found, unseen=self.unseen(lambda points: entries_at(net, points, self.scores)))
+        return CheckedBounds(found, unseen=self.unseen(lambda points: entries_at(net, points, self.scores)))
 
-    def check_with_balls(self, net: Network, balls: Any) -> Found:
+    def check_with_balls(self, net: Network, balls: Any) -> CheckedBounds:
         """The same in ball arithmetic."""
-        found: Found = balls.entries_with_balls(self, net)
+        found: CheckedBounds = balls.entries_with_balls(self, net)
         return found
 
     @property
     def checked(self) -> str:
-        """What ball arithmetic looks at, in words."""
+        """The part of the proof that ball arithmetic checks, in words."""
         return "pre-activation bounds and every entry on every cell, and the values at all points"
 
     def unseen(self, entries: Callable[[Array], Interval]) -> Mask:
@@ -155,14 +155,14 @@ class JacobianCertificate(NetworkCertificate):
                 missing[row, column] |= ~(sign * own >= sign * value[row, column])
         return missing
 
-    def wrong(self, found: Found) -> Mask:
+    def wrong(self, found: CheckedBounds) -> Mask:
         """Which claims do not follow; a claim without an end on either side claims nothing."""
         return super().wrong(found) | ~np.isfinite(self.claims.lo)
 
-    def unproved(self, found: Found, who: str) -> str | None:
+    def unproved(self, found: CheckedBounds, who: str) -> str | None:
         """Why the claims do not follow, in words."""
         by = " by ball arithmetic" * (who != "it")
-        wrong, unseen = self.wrong(Found(found.bounds)), found.unseen
+        wrong, unseen = self.wrong(CheckedBounds(found.bounds)), found.unseen
         if wrong.any():
             return f"{int(wrong.sum()):,} of {wrong.size:,} entries: the claimed bounds are not proved{by}"
         if unseen is not None and unseen.any():
@@ -170,7 +170,7 @@ class JacobianCertificate(NetworkCertificate):
         return None
 
     def verify(self, subject: Network, exact: bool = False) -> Verification:
-        """What it proves about this network just now; with `exact` in ball arithmetic as well."""
+        """Check the proof about this network; with `exact` in ball arithmetic as well."""
         return replace(super().verify(subject, exact), seen=self.seen)
 
     def largest(self, bounds: Interval) -> float:
@@ -179,20 +179,20 @@ class JacobianCertificate(NetworkCertificate):
 
 
 def with_room(entries: Interval) -> Interval:
-    """What a file claims of these; a sign stays what it is."""
+    """The claims that a file makes of these enclosures: a little wider, but every sign stays what it is."""
     size = _ROOM * np.where(np.isfinite(entries.magnitude), entries.magnitude, 0.0)
     low, high = np.nextafter(entries.lo - size, -np.inf), np.nextafter(entries.hi + size, np.inf)
     return Interval(_signed(low, entries.lo), _signed(high, entries.hi))
 
 
 def without_room(claims: Interval) -> Interval:
-    """About the entries that a file was made of, a little narrower."""
+    """Roughly the inverse of `with_room`, a little narrower than the entries that the file was made of."""
     size = 2 * _ROOM * np.where(np.isfinite(claims.magnitude), claims.magnitude, 0.0)
     return Interval(claims.lo + size, claims.hi - size)
 
 
 def seen_with_room(seen: Interval) -> Interval:
-    """What a file claims to be seen: a little less than was."""
+    """The values that a file claims to be seen: a little less than those that were."""
     size = _ROOM * np.where(np.isfinite(seen.magnitude), seen.magnitude, 0.0)
     return Interval(_signed(seen.lo + size, seen.lo), _signed(seen.hi - size, seen.hi))
 

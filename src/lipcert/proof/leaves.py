@@ -281,7 +281,7 @@ def check_relaxed(problem: Problem, cell: Cell, pre: tuple[Interval, ...], leaf:
 
 
 def line_bounds(problem: Problem, cells: Sequence[Cell], bounds: Bounds) -> tuple[Array, LinearBounds]:
-    """What linear bounds of the gradient (the Jacobian) prove on every cell, zero on empty ones; and all they say."""
+    """The bound proved on every cell, zero on empty ones, and the linear bounds of the gradient that prove it."""
     boxes, values = [hull(cell.region) for cell in cells], None
     if all(box is not None for box in boxes):
         lo, hi = (np.stack([getattr(box, end) for box in boxes]) for end in ("lo", "hi"))
@@ -299,9 +299,9 @@ def gradient_lines(problem: Problem, pre: tuple[Interval, ...], values: Sequence
 
 
 def check_leaves(problem: Problem, cells: Sequence[Cell], bounds: Bounds, leaves: Sequence[Leaf]) -> Array:
-    """What the leaves prove on their cells: arithmetic all at once, the others one by one.
+    """The bounds that leaves prove on their cells: those by arithmetic all at once, the others one by one.
 
-    Of the whole map intervals alone prove nothing here: linear bounds are never above them by much.
+    For the whole map intervals alone prove nothing here: linear bounds are never above them by much.
     """
     uppers = np.full(len(leaves), np.inf)
     by_lines = np.array([leaf == BY_LINES for leaf in leaves])

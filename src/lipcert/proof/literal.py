@@ -46,12 +46,15 @@ def with_error(bound: float, error: float) -> float:
 
 
 def prove_literal(problem: Problem, proof: Proof, upper: float) -> Certificate:
-    """The certificate of a bound from `literal_bound` and of the proof that it hands back."""
+    """The certificate of a bound that `polynomial.lcep.methods.literal_bound` found, with the proof that it returned.
+
+    It stands here because a number becomes an upper bound in this package only.
+    """
     return Certificate.of(problem, proof, upper)
 
 
 def read_literal(kind: str, arrays: Mapping[str, Any], method: str) -> Proof:
-    """A proof from a file. Its room comes after this one and is loaded by name, when a file asks for it."""
+    """A proof from a file. The package `polynomial` comes after this one, so it is imported by name on demand."""
     later = importlib.import_module("lipcert.polynomial.lcep.literal")
     found: Proof = later.read_literal(kind, arrays, method)
     return found

@@ -18,7 +18,7 @@ from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.question import Arrays, Question, UpperBounds
 from lipcert.problem.region import Box
-from lipcert.proof.certificate import Found, NetworkCertificate
+from lipcert.proof.certificate import CheckedBounds, NetworkCertificate
 from lipcert.proof.cost import cell_seconds
 from lipcert.proof.encoding import decode_numbers, encode_numbers
 from lipcert.proof.multipliers import check, prove
@@ -41,7 +41,7 @@ class MarginProof:
 
     @property
     def claim(self) -> float:
-        """What a file states: room for another BLAS, but a margin below zero stays below zero."""
+        """The claim in a file: `upper` with room for another BLAS, but a margin below zero stays below zero."""
         room = self.upper + 1e-9 * (1.0 + abs(self.upper))
         return min(room, self.upper / 2) if self.upper < 0 else room
 
@@ -72,7 +72,7 @@ class MarginCertificate(NetworkCertificate):
 
     @property
     def checked(self) -> str:
-        """What ball arithmetic looks at, in words."""
+        """The part of the proof that ball arithmetic checks, in words."""
         return "every row, linear forms or semidefiniteness"
 
     def content(self) -> Arrays:
@@ -81,23 +81,25 @@ class MarginCertificate(NetworkCertificate):
         return {**encode_numbers(self.proofs), "keep": keep, "claim": np.array(self.claims)}
 
     def cost(self, net: Network) -> tuple[float, str]:
-        """Seconds that the check will take, and in words why."""
+        """The seconds that the check is expected to take, and a phrase that says what makes it long."""
         return cell_seconds(net) * (1 + len(self.proofs)), f"{len(self.proofs):,} rows of scores"
 
-    def check(self, net: Network) -> Found:
-        """What each row proves, infinite where it proves nothing; everything but the multipliers is rebuilt."""
+    def check(self, net: Network) -> CheckedBounds:
+        """Compute the bound of each row again, infinite where none is proved; only the multipliers are the file's."""
         try:  # all rows at once: bounds of the layers before them are the same for all
             pre, linear = linear_margins(net, self.box, self.statement.c)
         except InputError as error:  # rows that overflow
             return self._nothing(str(error))
         pairs = zip(self.proofs, linear, strict=True)
-        return Found.below(np.array([_rechecked(proof, net, self.box, pre, float(top)) for proof, top in pairs]))
+        return CheckedBounds.from_uppers(
+            np.array([_rechecked(proof, net, self.box, pre, float(top)) for proof, top in pairs])
+        )
 
-    def check_with_balls(self, net: Network, balls: Any) -> Found:
+    def check_with_balls(self, net: Network, balls: Any) -> CheckedBounds:
         """The same in ball arithmetic."""
-        return Found.below(np.array(balls.margins_with_balls(self, net)))
+        return CheckedBounds.from_uppers(np.array(balls.margins_with_balls(self, net)))
 
-    def unproved(self, found: Found, who: str) -> str | None:
+    def unproved(self, found: CheckedBounds, who: str) -> str | None:
         """Why the claims do not follow, in words."""
         failed, by = int(self.wrong(found).sum()), " by ball arithmetic" * (who != "it")
         return f"{failed} of {len(self.claims)} claims are not proved{by}" if failed else None

@@ -79,7 +79,7 @@ def sanitise(problem: RankTwoProblem, multipliers: Array) -> Array:
 
 
 def _shift(S: Any, error: Array) -> Array:
-    """What makes S semidefinite: by its diagonal block where only rounding is to be paid for, else by all of it."""
+    """The shift that makes S semidefinite: by its diagonal block where only rounding is to be paid for, else by all."""
     part = split(S, error)
     small = None if part is None else part.shift()
     return find_shift(S.toarray(), error) if small is None else small

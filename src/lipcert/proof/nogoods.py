@@ -123,7 +123,7 @@ class System:
         return np.concatenate([top for top, _ in parts]), np.concatenate([size for _, size in parts])
 
     def coefficients(self, y: Array, t: Array) -> tuple[Array, Array, Array]:
-        """Of x, v and w in the sums, in plain floating point."""
+        """The coefficients of x, v and w in the sums, in plain floating point."""
         of, _ = self._pulled(y * self.slope, np.zeros((len(y), 0)))
         if self.sides is not None:
             of[0] = of[0] - t[:, self.neurons :] @ self.sides[0]

@@ -26,7 +26,7 @@ from lipcert.problem.region import Box
 from lipcert.proof.arithmetic import prove_linear
 from lipcert.proof.boxes import BoundBoxes, BoxQuestion, bounded_boxes
 from lipcert.proof.cells import Cells, Index, halves
-from lipcert.proof.certificate import Found, NetworkCertificate
+from lipcert.proof.certificate import CheckedBounds, NetworkCertificate
 from lipcert.proof.cost import cell_seconds
 from lipcert.proof.tree import Tree, read_tree, walk
 from lipcert.rounding import Array
@@ -81,7 +81,7 @@ class PartitionCertificate(NetworkCertificate):
         return {**self._places(), "claims": self.claims}
 
     def cost(self, net: Network) -> tuple[float, str]:
-        """Seconds that the check will take, and in words why."""
+        """The seconds that the check is expected to take, and a phrase that says what makes it long."""
         nodes = len(self.cover.where)
         return nodes * cell_seconds(net), f"{nodes:,} cells and their halves"
 
@@ -95,24 +95,24 @@ class PartitionCertificate(NetworkCertificate):
         expected = self.cover.roots if self.of_grid else self.cover.count
         return None if len(self.claims) == expected else "there is not one claim for every cell"
 
-    def check(self, net: Network) -> Found:
-        """What is proved of every cell, computed again; nothing that the file says is believed."""
+    def check(self, net: Network) -> CheckedBounds:
+        """Compute the bound of every cell again; nothing that the file says is believed."""
         question = BoxQuestion(net, self.region, self.question.norm, self.question.c, self.question.frame)
         try:
-            return Found.below(cover_uppers(question, self.cover, self.of_grid))
+            return CheckedBounds.from_uppers(cover_uppers(question, self.cover, self.of_grid))
         except InputError as error:  # rows that overflow
             return self._nothing(str(error))
 
-    def check_with_balls(self, net: Network, balls: Any) -> Found:
+    def check_with_balls(self, net: Network, balls: Any) -> CheckedBounds:
         """The same in ball arithmetic."""
-        return Found.below(balls.cells_with_balls(self, net))
+        return CheckedBounds.from_uppers(balls.cells_with_balls(self, net))
 
     @property
     def checked(self) -> str:
-        """What ball arithmetic looks at, in words."""
+        """The part of the proof that ball arithmetic checks, in words."""
         return "pre-activation bounds and linear bounds of the gradient on every cell"
 
-    def unproved(self, found: Found, who: str) -> str | None:
+    def unproved(self, found: CheckedBounds, who: str) -> str | None:
         """Why the claims do not follow, in words."""
         failed, by = int(self.wrong(found).sum()), " by ball arithmetic" * (who != self.method)
         return f"{failed:,} of {len(self.claims):,} cells: the claim is not proved{by}" if failed else None
@@ -121,8 +121,8 @@ class PartitionCertificate(NetworkCertificate):
 def cover_uppers(question: BoxQuestion, cover: Tree, of_grid: bool, bounded: BoundBoxes = bounded_boxes) -> Array:
     """The proved bound of every leaf, or of every cell of the grid; signs pass from a box to its halves.
 
-    `bounded` says in which arithmetic.
-    A leaf that the walk does not reach has an infinite bound, also where the caller did not look for faults first.
+    `bounded` is the function that bounds boxes: it decides in which arithmetic. A leaf that the walk
+    does not reach has an infinite bound, also where the caller did not look for faults first.
     """
     grid = cover.grid
     assert grid is not None

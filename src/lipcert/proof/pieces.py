@@ -1,4 +1,4 @@
-"""What multipliers of a slope program prove: the matrix M as a sum of pieces, each positive by one factorisation.
+"""Bounds from multipliers of a slope program: the matrix M as a sum of pieces, each positive by one factorisation.
 
 With symmetric matrices X_i on the states s_i, X_0 = Lambda, the pieces
 
@@ -97,7 +97,7 @@ def prove_program(program: SlopeProgram, multipliers: SlopeMultipliers) -> tuple
 
 
 def check_program(program: SlopeProgram, multipliers: SlopeMultipliers, steps: Steps) -> float:
-    """What the multipliers prove with these steps, infinite where nothing."""
+    """The bound that the multipliers prove with these steps, infinite where they prove none."""
     if not multipliers.fits(program):
         return math.inf
     if not program.head:

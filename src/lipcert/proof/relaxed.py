@@ -19,7 +19,7 @@ from lipcert.rounding import Array
 
 @dataclass(frozen=True, eq=False)
 class Multipliers:
-    """What was built, its multipliers by family of rows, and its diagonal shift by block of variables."""
+    """The relaxation that was built, multipliers by family of rows, and a diagonal shift by block of variables."""
 
     specification: Specification
     multipliers: Mapping[str, Array]
@@ -31,7 +31,7 @@ class Multipliers:
         return self.specification.method
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """What a file keeps of it."""
+        """The arrays that a file keeps of the proof, by name."""
         return {"proof": np.array("multipliers")} | encode([self])
 
     def check(self, problem: Problem) -> float:

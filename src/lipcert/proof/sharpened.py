@@ -49,7 +49,7 @@ class Sharper:
     numbers: Array
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """What a file keeps of it."""
+        """The arrays that a file keeps of the proof, by name."""
         numbers = {"sharpened_rows": self.rows, "sharpened_numbers": self.numbers}
         return {"sharpened_targets": self.targets, **numbers}
 
@@ -60,7 +60,7 @@ class Sharper:
     def of(self, problem: Problem) -> Problem | None:
         """The same problem with the bounds that are proved; None where the multipliers do not fit it.
 
-        What is proved of it is proved with these multipliers: `Certificate.of` says so.
+        A proof about the returned problem needs these multipliers: `Certificate.of` adds them to it.
         """
         base = rows_of(problem)
         cut = sides_of(problem.region)
@@ -119,11 +119,11 @@ class Sharpened:
         return self.inner.method
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """What a file keeps of it."""
+        """The arrays that a file keeps of the proof, by name."""
         return self.inner.arrays() | self.sharper.arrays()
 
     def check(self, problem: Problem) -> float:
-        """What the inner proof proves with the bounds that the multipliers prove."""
+        """The bound of the inner proof, with the pre-activation bounds that the multipliers prove."""
         better = self.sharper.of(problem)
         return np.inf if better is None else self.inner.check(better)
 

@@ -60,7 +60,7 @@ class Part:
         return SlopeMultipliers(tuple(neurons), self.inputs if program.weighted or len(self.inputs) else None)
 
     def check(self, problem: Problem) -> float:
-        """What the multipliers prove of the whole problem, or of the case that the caller has made of it."""
+        """The bound that the multipliers prove of the whole problem, or of the case that the caller has made of it."""
         if refusal(orders_of(problem), problem.network.inputs) is not None:
             return math.inf
         program = slope_program(problem)
@@ -76,7 +76,7 @@ class Slopes:
     method: ClassVar[str] = METHOD
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """What a file keeps of it."""
+        """The arrays that a file keeps of the proof, by name."""
         rows = [(p.row, p.column, len(p.neurons), len(p.inputs), len(p.steps.numbers)) for p in self.parts]
         numbers = [x for p in self.parts for x in (p.neurons, p.inputs)]
         return {
@@ -113,7 +113,7 @@ def in_its_norm(problem: Problem, upper: float) -> float:
 def prove_part(
     problem: Problem, program: SlopeProgram, multipliers: SlopeMultipliers, place: tuple[int, int] = (WHOLE, WHOLE)
 ) -> Part:
-    """What any multipliers prove of a problem, good or bad, `program` being its own; `place` says which case it is."""
+    """The bound from any multipliers, good or bad, of the problem's `program`; `place` says which case it is."""
     upper, steps = prove_program(program, multipliers)
     inputs = np.zeros(0) if multipliers.inputs is None else multipliers.inputs
     neurons = np.concatenate([np.zeros(0), *multipliers.neurons])

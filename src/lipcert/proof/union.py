@@ -46,7 +46,7 @@ class UnionCertificate(Envelope):
 
     @property
     def claim(self) -> float:
-        """The largest of what the parts state."""
+        """The largest claim of the parts."""
         return max(part.claim for part in self.parts)
 
     @property
@@ -55,7 +55,7 @@ class UnionCertificate(Envelope):
         return replace(self.parts[0].statement, regions=tuple(part.region for part in self.parts))
 
     def arrays(self) -> Arrays:
-        """What `save` writes, by name: the file of every part as bytes, which has its part of the question."""
+        """The arrays that `save` writes, by name: the file of every part as bytes, with its part of the question."""
         own = {"certificate": np.array(VERSION), "kind": text_array(self.kind), **self.content()}
         return {**own, **self.statement.words()}
 
@@ -65,7 +65,7 @@ class UnionCertificate(Envelope):
         return {"regions": np.array(len(self.parts)), **files}
 
     def verify(self, subject: Network, exact: bool = False) -> Verification:
-        """What it proves about this network just now; all parts must be about one question."""
+        """Check every part about this network; all parts must be about one question."""
         expect(sum(part.cost(subject)[0] for part in self.parts), f"{len(self.parts):,} regions")
         answers = tuple(part.verify(subject, exact) for part in self.parts)
         failed = [k for k, answer in enumerate(answers) if not answer.proved]

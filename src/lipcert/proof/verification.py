@@ -25,7 +25,7 @@ _SHOWN = 5  # regions that a person reads first
 
 @dataclass(frozen=True)
 class Exact:
-    """What ball arithmetic proved, infinite when nothing, and in words what it looked at."""
+    """The bound that ball arithmetic proved, infinite when none, and in words which part of the proof it checked."""
 
     upper: float
     checked: str
@@ -37,7 +37,7 @@ def _none() -> Interval:
 
 @dataclass(frozen=True, repr=False)
 class Verification(Shown):
-    """What `verify` found: `upper` is what was proved just now, infinite when nothing was.
+    """The answer of `verify`: `upper` is the bound that was proved just now, infinite when nothing was.
 
     `proved` says whether that supports the `claim` of the certificate, `reason` in words why or why not. `statement` is
     the question of the certificate, made from its own arrays. `exact` is there where ball arithmetic was asked for too;
@@ -67,7 +67,7 @@ class Verification(Shown):
 
     @property
     def objective(self) -> Objective | None:
-        """What is bounded; None for polynomial problems."""
+        """The objective of the question; None for polynomial problems."""
         return self.statement.objective if isinstance(self.statement, Question) else None
 
     @property
@@ -138,7 +138,7 @@ class Verification(Shown):
         return [] if self.statement is None else [("about", self.statement.sentence), *self.statement.rows]
 
     def facts(self) -> Facts:
-        """What a person wants to read first."""
+        """The short table that a person reads first."""
         from lipcert.chart.facts import Facts  # here, so that a check loads nothing that it does not need
 
         verdict = "Certificate proved" if self.proved else "Certificate not proved"

@@ -39,25 +39,25 @@ def verify(
     has the statement of the certificate: the question in full, in words. What has to be trusted is listed in
     docs/trust.md.
     """
-    kept = as_certificate(certificate)
+    loaded = as_certificate(certificate)
     if time_limit is not None:
         from lipcert.budget.budget import within  # here: a checker has no clock
 
         try:
             with within(time_limit):
-                return verify(kept, net, exact=exact)
+                return verify(loaded, net, exact=exact)
         except Expired as error:
-            claim = getattr(kept, "claim", np.nan)  # of one number; files with many have none for all of them
-            return Verification(False, np.inf, claim, str(error), kept.statement)
-    if not isinstance(kept.statement, Question):
-        return kept.verify(net, exact)
-    region = kept.statement.region
-    shape = None if len(kept.statement.regions) > 1 or isinstance(region, Everywhere) else region.shape
-    return kept.verify(network_of(net, shape), exact)
+            claim = getattr(loaded, "claim", np.nan)  # of one number; files with many have none for all of them
+            return Verification(False, np.inf, claim, str(error), loaded.statement)
+    if not isinstance(loaded.statement, Question):
+        return loaded.verify(net, exact)
+    region = loaded.statement.region
+    shape = None if len(loaded.statement.regions) > 1 or isinstance(region, Everywhere) else region.shape
+    return loaded.verify(network_of(net, shape), exact)
 
 
 def as_certificate(given: Any) -> Envelope:
-    """The certificate that something is, has, or is the path of; refused in words where there is none."""
+    """The certificate itself, that of a result, or the one in a file of this path; anything else is refused."""
     if isinstance(given, str | os.PathLike):
         return load_proof(given)
     for candidate in (given, getattr(given, "certificate", None)):

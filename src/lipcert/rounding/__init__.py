@@ -36,11 +36,11 @@ class Interval(NamedTuple):
         return np.maximum(np.maximum(self.lo, -self.hi), 0.0)
 
     def rows(self, k: int | slice | NDArray[np.int64]) -> Interval:
-        """Of some of the cells: `k` indexes the first axis."""
+        """The intervals of some cells: `k` indexes the first axis."""
         return Interval(self.lo[k], self.hi[k])
 
     def meet(self, other: Interval) -> Interval:
-        """What lies in both."""
+        """The intersection of both."""
         return Interval(np.maximum(self.lo, other.lo), np.minimum(self.hi, other.hi))
 
 

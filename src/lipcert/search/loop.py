@@ -141,7 +141,7 @@ class LeafSearch(BestFirst, Generic[L]):
 
     @abstractmethod
     def good(self) -> Mask:
-        """What is good enough: a flag for every leaf, or for every number that is asked for."""
+        """Which leaves are good enough, or which of the numbers that the question is about."""
 
     @abstractmethod
     def badness(self, leaves: L) -> Array:

@@ -1,4 +1,4 @@
-"""What the progress and the end of every computation have in common: the bracket in hand, and how it ended."""
+"""Progress and end of every computation: the bracket so far, and how the computation ended."""
 
 from __future__ import annotations
 

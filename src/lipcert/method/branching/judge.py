@@ -1,4 +1,4 @@
-"""What the cheap bounds say of many cells at once: a proved bound of each, and where a split would gain most."""
+"""Cheap bounds of many cells at once: a proved bound of each, and where a split would gain most."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class CellSearch(BestFirst):
 
     @property
     def upper(self) -> float:
-        """Of all cells: the open ones, those under way, and the closed ones."""
+        """The largest bound of all cells: the open ones, those under way, and the closed ones."""
         return max([self.threshold, *self.stuck, *(n.upper for n in self.under_way.values()), self.queue.top])
 
     @property
@@ -277,7 +277,7 @@ class CellSearch(BestFirst):
         self.under_way = {}
 
     def outcome(self) -> SearchOutcome:
-        """What the tree proves so far."""
+        """The certificate of the tree so far."""
         certificate = self.tree.certificate(self.problem)
         stuck = sum(upper > self.threshold for upper in self.stuck)
         closed = certificate.upper <= self.lower * (1 + self.gap)

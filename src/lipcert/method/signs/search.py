@@ -118,7 +118,7 @@ class SignSearch(BestFirst):
             self._reopen()
 
     def certificate(self) -> Certificate:
-        """What the tree proves of the problem so far."""
+        """The certificate of the tree so far."""
         with np.errstate(all="ignore"), self.budget.threads(self.quick.count):
             if not self.begun:
                 self._reopen()
@@ -305,7 +305,7 @@ class SignSearch(BestFirst):
         return linear
 
     def report(self) -> None:
-        """The bound on the way is plain floating point, so it is told as a word of the stage, not as a bound."""
+        """The bound on the way is plain floating point, so it is a word of the stage, not a bound of the progress."""
         state = self.state
         self.bracket.stage = f"signs: {state.open:,} open of {state.nodes:,}, about {state.upper:.6g}"
         self.bracket.report()

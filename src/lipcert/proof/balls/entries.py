@@ -25,32 +25,32 @@ from lipcert.proof.balls.maps import Values
 from lipcert.proof.balls.numbers import BITS, load_flint
 from lipcert.proof.balls.work import check_cells
 from lipcert.proof.cells import Cells, Index, found_signs, known_values
-from lipcert.proof.certificate import Found
+from lipcert.proof.certificate import CheckedBounds
 from lipcert.proof.entries import Bounded, EntryQuestion, Mask, cell_of, enclosure, preactivations_of
 from lipcert.proof.jacobian import JacobianCertificate
 from lipcert.rounding import Array
 
 
-def entries_with_balls(certificate: JacobianCertificate, net: Network) -> Found:
+def entries_with_balls(certificate: JacobianCertificate, net: Network) -> CheckedBounds:
     """The proved enclosure of every entry, and which claims about values at points do not hold."""
     flint, claims, scores = load_flint(), certificate.claims, certificate.scores
     nothing = Interval(np.full(claims.lo.shape, -np.inf), np.full(claims.hi.shape, np.inf))
     refused = certificate.refused(net)
     if refused is not None:
-        return Found(nothing, refused)
+        return CheckedBounds(nothing, refused)
     check_cells(net, len(certificate.splits.where) + len(certificate.points), len(scores))
     question, readers = EntryQuestion(net, certificate.region, scores, certificate.inputs), Readers(net)
     with flint.ctx.workprec(BITS), np.errstate(all="ignore"):
         try:
             if not box_is_proved(certificate.region):
-                return Found(nothing, "the box around the region is not proved by ball arithmetic")
+                return CheckedBounds(nothing, "the box around the region is not proved by ball arithmetic")
             found = enclosure(question, certificate.splits, claims, partial(bounded_in_balls, readers))
             unseen = certificate.unseen(partial(entries_at, readers, scores))
         except (MethodError, FileFormatError):
             raise
         except InputError as error:  # rows that overflow
-            return Found(nothing, str(error))
-    return Found(nothing if found is None else found, unseen=unseen)
+            return CheckedBounds(nothing, str(error))
+    return CheckedBounds(nothing if found is None else found, unseen=unseen)
 
 
 def bounded_in_balls(readers: Readers, question: EntryQuestion, cells: Cells, known: Interval, wanted: Mask) -> Bounded:
