@@ -37,7 +37,7 @@ class Shown:
     kind: ClassVar[str] = "a result"  # for messages
 
     def facts(self) -> Facts:
-        """What a person wants to read first."""
+        """The short table that a person reads first."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:

@@ -148,14 +148,14 @@ class JobFolder:
             _write(log, finished.trace.encode("utf-8", "replace"))
         else:
             log.unlink(missing_ok=True)
-        record = {
+        content = {
             "name": outcome.name,
             "value": outcome.value,
             "error": outcome.error,
             "seconds": outcome.seconds,
             "files": {extension: len(outcome.read(extension)) for extension in outcome.files},
         }
-        _write_json(self._file(outcome.name, "json"), record)
+        _write_json(self._file(outcome.name, "json"), content)
         return Outcome(outcome.name, outcome.value, outcome.error, outcome.seconds, files)
 
     def forget(self, name: str) -> None:

@@ -73,7 +73,7 @@ class Frame:
         output_weights: ArrayLike | None = None,
         inputs: Sequence[int] | Index | None = None,
     ) -> Frame | None:
-        """From what a user says; None where there is nothing to do."""
+        """The frame of the weights that a user gives; None where there are none and all inputs change."""
         if input_weights is None and output_weights is None and inputs is None:
             return None
         own, theirs, chosen = _checked(net, norm, input_weights, output_weights, inputs)
@@ -81,7 +81,7 @@ class Frame:
         return cls(own, theirs, chosen, _scale(net.inputs, own, chosen), outcome)
 
     def covers(self, net: Network, norm: Norm) -> bool:
-        """Whether S and C are wide enough for the weights, and all of it fits the network: nothing here is believed."""
+        """Whether S and C are wide enough for the weights, and all of it fits the network; for a checker of files."""
         try:
             own, _, chosen = _checked(net, norm, self.input_weights, self.output_weights, self.inputs)
         except InputError:
@@ -113,9 +113,9 @@ class Frame:
         return bool(np.all(v <= C)) if v.ndim == 1 else covers(C, v)
 
     def problem(self, net: Network, region: Region, norm: Norm, c: Array) -> Problem:
-        """The ordinary question. Its region is a little larger where it is rounded, and the box around a ball.
+        """The problem in plain norms. Its region is a little larger because of rounding, and a box in place of a ball.
 
-        Half-spaces are kept where weights are those of single inputs.
+        Half-spaces are kept where the weights are a vector, one for each input.
         """
         box = region.box if isinstance(region, Ball | Polytope) else region
         outer, chosen = self._outer(net), choose_output(c if norm.out is None else ALL, net.outputs)
@@ -129,7 +129,7 @@ class Frame:
         return Problem(led(outer, self._both), place, norm, chosen)
 
     def _cut(self, place: Box, region: Polytope) -> Region:
-        """A S y <= b; what rounds in A S is added to b, with the largest |y|."""
+        """The box cut by A S y <= b; the rounding error of A S times the largest |y| is added to b."""
         n, reach = place.size, np.maximum(np.abs(place.lo), np.abs(place.hi))
         with np.errstate(all="ignore"):
             A = region.A * self.scale
@@ -164,7 +164,7 @@ class Frame:
 
     @property
     def share(self) -> float:
-        """S and C are a little wide: the constant is at least so much of theirs, proved."""
+        """The constant in weighted norms is at least this share of the one with S and C, which are a little wide."""
         own, theirs = self.input_weights, self.output_weights
         S = self.scale[self._changed]
         found = 1.0
@@ -223,7 +223,7 @@ class Frame:
 
     @property
     def _small(self) -> float:
-        """A power of two."""
+        """The scale of inputs that do not change: a power of two, tiny beside the largest entry of S."""
         return float(_SMALL * 2.0 ** np.floor(np.log2(np.abs(self.scale).max())))
 
     @property

@@ -1,4 +1,4 @@
-"""Problem: the question that everything below the door is about.
+"""Problem: a question in norms without weights, on one region, which all methods work on.
 
     L = max { ||gradient of c'scores at x||_dual : x in region }              one output
     L = max { ||Jacobian of the scores at x||_(p to q) : x in region }        the whole map
@@ -61,7 +61,7 @@ class ProblemFacts:
         self.omitted: set[Fact[Any]] = set()  # facts that a budget had no room for: whoever asks goes without them
 
     def complete(self, proof: T) -> T:
-        """The proof with what a checker needs besides to have the pre-activation bounds that it uses."""
+        """The proof, with multipliers that prove its pre-activation bounds where a checker does not compute them."""
         known = self.preactivations
         return proof if known is None or known.completion is None else cast(T, known.completion(proof))
 
@@ -93,7 +93,7 @@ class Problem:
         norm: str | Norm = "inf",
         output_norm: str | None = None,
     ) -> Problem:
-        """The problem in the words of a user; a norm of outputs belongs to the whole map alone."""
+        """The problem from arguments as a user writes them; a norm of outputs is refused but for the whole map."""
         chosen = choose_output(output, network.outputs)
         if chosen.c.ndim == 2:
             p = parse_norm(norm)
@@ -129,7 +129,7 @@ class Problem:
         return Problem(self.network, self.region, norm, chosen, coordinate, self._shared_facts(part))
 
     def along(self, c: Array, *, part: bool = False) -> Problem:
-        """This question about the one output c'scores; bounds are shared as in `case`."""
+        """This problem for the one output c'scores; bounds are shared as in `case`."""
         chosen, facts = choose_output(c, self.network.outputs), self._shared_facts(part)
         return Problem(self.network, self.region, Norm(self.norm.p), chosen, self.coordinate, facts)
 
@@ -147,7 +147,7 @@ class Problem:
         looser: bool = False,
         completion: Callable[[Any], Any] | None = None,
     ) -> Problem:
-        """This question on another region; the other arguments are known there already, as in `Preactivations`."""
+        """This problem on another region; the other arguments, as in `Preactivations`, are bounds known there."""
         known = None if preactivations is None else Preactivations(preactivations, looser, completion)
         return replace(self, region=region, facts=ProblemFacts(known))
 
@@ -155,7 +155,7 @@ class Problem:
 class Fact(Generic[T]):
     """A function of the problem alone, whose value is computed at the first call and kept with the problem.
 
-    It decorates a function in the room that derives the fact; the type of the fact is what that function returns.
+    The class decorates the function that derives the fact; the type of the fact is that of its return value.
     """
 
     def __init__(self, compute: Callable[[Problem], T]) -> None:
@@ -172,9 +172,9 @@ class Fact(Generic[T]):
         return cast(str, vars(self)["__qualname__"])
 
     def known(self, problem: Problem) -> bool:
-        """Whether it was computed."""
+        """Whether the value was computed for this problem."""
         return self in problem.facts.derived
 
     def keep(self, problem: Problem, value: T) -> None:
-        """Keep a value that was computed elsewhere, if none is known."""
+        """Keep a value that was computed elsewhere, unless there is one."""
         problem.facts.derived.setdefault(self, value)

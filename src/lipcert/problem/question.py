@@ -1,4 +1,4 @@
-"""Question: what is asked of a network, in full. One value is what a producer builds and what a certificate states.
+"""Question: everything that a bound is about. A producer builds one, and a certificate states the same one.
 
 A proof is worth as much as the sentence about it. The producer of a certificate and its checker print the same
 sentence, which a question makes from its own numbers: a checker has nothing else when it reads a stranger's file. The
@@ -43,7 +43,7 @@ _LARGE = 1e8  # weights, convolutions written out, of a network whose hash takes
 
 
 class Statement(ABC):
-    """What a certificate states, without its claim: a question about a network or about a polynomial problem.
+    """The statement of a certificate without its claim: a question about a network or about a polynomial problem.
 
     `network` is the network or its hash, None for polynomial problems. The hash of a large network takes longer than
     a bound, so it is computed when somebody looks at it.
@@ -59,7 +59,7 @@ class Statement(ABC):
     @property
     @abstractmethod
     def defining_arrays(self) -> Mapping[str, NDArray[Any]]:
-        """The numbers of the question by the names of a file, without the hash of the network."""
+        """The arrays that define the question, by the names of a file, without the hash of the network."""
 
     @property
     @abstractmethod
@@ -78,7 +78,7 @@ class Statement(ABC):
 
     @property
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """The numbers of the question in full."""
+        """The arrays of the question in full: `defining_arrays` and the hash of the network."""
         return (
             self.defining_arrays
             if self.network is None
@@ -192,8 +192,10 @@ class Question(Statement):
         norms: tuple[str | Norm, str | None] = ("inf", None),
         weights: tuple[ArrayLike | None, ArrayLike | None, Sequence[int] | None] = (None, None, None),
     ) -> Question:
-        """The largest norm, from what a user says: `norms` are those of inputs and of outputs, `weights` the weights
-        of inputs and of outputs, and which inputs change. What does not fit together is refused.
+        """The question about the largest norm, from the arguments of `bound`.
+
+        `norms` are those of the inputs and of the outputs; `weights` are the weights of the inputs, those of the
+        outputs, and the numbers of the inputs that change. Arguments that do not fit together are refused.
         """
         first = Problem.of(network, regions[0], output, *norms)
         for region in regions[1:]:
@@ -202,22 +204,22 @@ class Question(Statement):
 
     @classmethod
     def of_entries(cls, network: Network | str, region: Region, scores: Index, inputs: Index) -> Question:
-        """The partial derivatives of some scores by some inputs."""
+        """The question about the partial derivatives of some scores by some inputs."""
         return cls(network, (region,), objective=EveryEntry(scores, inputs))
 
     @classmethod
     def of_scores(cls, network: Network | str, region: Region, rows: Array) -> Question:
-        """Upper bounds of the rows times the scores."""
+        """The question about upper bounds of the rows times the scores."""
         return cls(network, (region,), c=rows, objective=UpperBounds())
 
     @classmethod
     def of_problem(cls, problem: Problem) -> Question:
-        """The question of an ordinary problem."""
+        """The question that a problem without weights answers."""
         return cls(problem.network, (problem.region,), problem.norm, problem.c, problem.coordinate)
 
     @property
     def region(self) -> Region:
-        """The region, the first of several."""
+        """The region; the first one where there are several."""
         return self.regions[0]
 
     def about(self, network: Network | str) -> Question:
@@ -225,7 +227,7 @@ class Question(Statement):
         return replace(self, network=network)
 
     def unfit(self, net: Network) -> str | None:
-        """Why a certificate that states this cannot be about this network, in words; None where it can."""
+        """Why a certificate that states this question does not fit the network, in words; None where it fits."""
         if self.network_sha256 != net.sha256:
             return "the certificate is about another network (the hashes differ)"
         if any(not isinstance(region, Everywhere) and region.size != net.inputs for region in self.regions):
@@ -254,7 +256,10 @@ class Question(Statement):
         return f"the certificate is about {self.c.shape[-1]} scores, not {net.outputs}"
 
     def problem(self) -> Problem:
-        """The ordinary question on the (first) region: in norms without weights, about a network that has them."""
+        """The problem in norms without weights that answers this question on its first region.
+
+        The weights are multiplied into the network of the problem (`problem.frame`).
+        """
         assert isinstance(self.network, Network)
         if self.frame is not None:
             return self.frame.problem(self.network, self.region, self.norm, self.c)
@@ -294,7 +299,7 @@ class Question(Statement):
 
     @property
     def plain(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Plain values for JSON: the parts of the question by name."""
         places = [region.to_dict() for region in self.regions]
         place = {"region": places[0] if len(places) == 1 else {"type": "union", "count": len(places)}}
         match self.objective:
@@ -308,7 +313,7 @@ class Question(Statement):
 
     @property
     def defining_arrays(self) -> Arrays:
-        """The numbers of the question by the names of a file, without the hash of the network."""
+        """The arrays that define the question, by the names of a file, without the hash of the network."""
         place = regions_arrays(self.regions)
         match self.objective:
             case EveryEntry(scores, inputs):
@@ -340,7 +345,7 @@ class Question(Statement):
 
     @classmethod
     def read(cls, arrays: Mapping[str, Any], objective: Objective, regions: int = 1) -> Question:
-        """The question of a file, from its `arrays` and `hints`: about so many regions, with the hash of a network.
+        """The question of a file, from its `arrays` and `hints`: about `regions` regions and the network of a hash.
 
         The caller reads the objective, because `EveryCell` needs the proof that goes with it.
         """
@@ -359,7 +364,7 @@ class Question(Statement):
 
 
 def _unfit_places(chosen: Index, count: int) -> str | None:
-    """Why these are no numbers of scores, or of inputs, of which there are so many."""
+    """Why these cannot be numbers of scores or of inputs, of which there are `count`; None where they can."""
     if np.any((chosen < 0) | (chosen >= count)):
         return "the certificate is about scores or inputs that the network does not have"
     if len(np.unique(chosen)) < len(chosen):  # a small file could ask for one of them a million times
@@ -368,7 +373,7 @@ def _unfit_places(chosen: Index, count: int) -> str | None:
 
 
 def read_entries(arrays: Mapping[str, Any]) -> EveryEntry:
-    """Which entries of a Jacobian a file is about."""
+    """The objective of a file about entries of a Jacobian."""
     scores, inputs = (whole(arrays, name, (None,), 0, LARGEST_WHOLE) for name in ("scores", "inputs"))
     if not scores.size or not inputs.size:
         raise FileFormatError("there must be scores and inputs")
@@ -406,7 +411,7 @@ def _numbered(parts: Sequence[Arrays]) -> Arrays:
 
 
 def _of_region(arrays: Mapping[str, Any], k: int, count: int) -> Mapping[str, Any]:
-    """The arrays of region k of so many, by their plain names."""
+    """The arrays of region k of `count`, by their plain names."""
     if count == 1:
         return arrays
     return {name: arrays[f"{name}_{k}"] for name in REGION.split("|") if f"{name}_{k}" in arrays}

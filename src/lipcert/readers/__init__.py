@@ -30,7 +30,6 @@ def load(
         layers.
     onnx_output: only for .onnx files, the name of the output to read. The default is the only one that is a tensor of
         floating point numbers; for scikit-learn's dictionaries of scores, the tensor that they are made of.
-
     onnx_batch: only for .onnx files, whether a fixed batch of N > 1 inputs is read as one network, N copies side by
         side. The default refuses such a file.
 

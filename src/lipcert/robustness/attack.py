@@ -57,7 +57,7 @@ def no_counterexamples(count: int, inputs: int) -> Counterexamples:
 
 @dataclass(frozen=True)
 class Perturbation:
-    """How inputs may change: by at most `radius` in a norm, and within the limits where there are any."""
+    """The allowed changes of inputs: at most `radius` in a norm, and within the limits where there are any."""
 
     radius: float
     limits: Domain = None
@@ -128,7 +128,7 @@ class _Search:
         self._offer(rows[leads.min(axis=1) < 0], point[leads.min(axis=1) < 0])
 
     def _step(self, gradient: Array) -> Array:
-        """Steepest in the norm: signs, the gradient itself, or in norm 1 its largest entries (a fifth and more)."""
+        """The steepest direction of length 1: signs, the gradient, or in norm 1 its largest entries (80 % and more)."""
         if self.norm.p == "inf":
             return np.sign(gradient)
         if self.norm.p == "1":

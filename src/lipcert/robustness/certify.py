@@ -76,7 +76,7 @@ def certify(
         attacks, seed: look for counterexamples by projected gradients, from this seed.
         out: a job folder that keeps certificates and results, and survives a kill; `resume` goes on with it.
             Whatever the folder holds is proved again from its certificates before it is used, or done again.
-        recheck: nothing more than `resume` does; kept for those who give it.
+        recheck: without effect, because `resume` checks everything; kept for callers of earlier versions.
         workers: processes; `scheduler`: the address of a Dask cluster instead.
         memory: as in `bound`, shared among the workers; those of a cluster have it each, of their machine.
         network_file: where the network came from, for the report and for `verify_folder`.
@@ -115,8 +115,8 @@ def certify(
         )  # first: a dead address leaves no folder behind
         folder = None
         if out is not None:
-            asked = question.to_dict()
-            folder = stack.enter_context(JobFolder.open(out, "certify", asked, resume=resume, may_differ=TIME_LIMIT))
+            stated = question.to_dict()
+            folder = stack.enter_context(JobFolder.open(out, "certify", stated, resume=resume, may_differ=TIME_LIMIT))
             write_sources(folder.path, network_file, data)
         job = _Job(question, folder, executor, on_progress, network_file)
         unseen = unwatched(memory)
@@ -126,7 +126,7 @@ def certify(
 
 
 class _Job:
-    """The mutable side of one call: the clock, and what ended early or failed."""
+    """One call of `certify`: its clock, its notes, the pieces that failed, and whether all of them ended."""
 
     def __init__(
         self,
@@ -173,7 +173,10 @@ class _Job:
     def _refine(
         self, classified: Classified, shared: SharedRadii, found: Counterexamples
     ) -> tuple[Array, NDArray[np.bool_]]:
-        """Inputs that are neither certified nor attacked at some radius, one by one, while the time lasts."""
+        """Certified radii and which inputs were looked at, after those still open were tried one by one.
+
+        An input is open if it is neither certified nor attacked at some radius; the time is that of the question.
+        """
         q = self.q
         balls = Ball.open_ones(q.data.inputs, classified, shared, found.radius, q.radii, q.limits)
         work = refine_pieces(q.net, balls, q.refine, q.settings.memory)
@@ -186,7 +189,7 @@ class _Job:
         return refined_radii(np.asarray(shared.rivals.min(axis=1), dtype=np.float64), run.outcomes)
 
     def _checked_outcomes(self, pieces: list[Piece], check: Check) -> dict[str, Outcome]:
-        """The outcomes of these pieces that the folder holds and that are proved again just now."""
+        """The outcomes in the folder that their certificates prove again now, by the names of their pieces."""
 
         def see(progress: Progress) -> None:
             self._stage("checking what is kept", progress)
@@ -269,7 +272,7 @@ def search_counterexamples(question: DataQuestion, classified: Classified, certi
 
 
 def share_of(limit: float, workers: int) -> float:
-    """Bytes that each worker's process may have: all of them in this process, else equal parts of what it leaves."""
+    """Bytes for each worker: the whole limit for this process alone, else equal parts of what this process leaves."""
     if workers <= 1:
         return limit
     each = (limit - (resident() or 0.0)) / workers

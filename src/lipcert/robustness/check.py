@@ -60,7 +60,7 @@ def check_upper(net: Network, region: Region, norm: Norm, i: int, j: int, upper:
     same = plain and certificate.norm == norm and np.array_equal(certificate.c, c)
     if not same or not _covers(certificate.region, region):
         return SOMETHING_ELSE
-    # Asked anew: the proof and its region are the file's, the question is ours, whatever else a file may say.
+    # Only the proof and its region are taken from the file; the question is made anew, whatever else the file says.
     question = Question(net, (certificate.region,), norm, c)
     answer = Certificate(question, certificate.proof, upper, claim=upper).verify(net)
     if np.isinf(answer.upper):

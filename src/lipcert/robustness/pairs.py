@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -71,7 +70,7 @@ class PairConstant:
 def method_and_region(
     net: Network, region: Box | Everywhere, settings: Settings, norm: Norm = INF
 ) -> tuple[str, Box | Everywhere]:
-    """The method that `auto` means here, and the region that the proofs are about.
+    """The method that the constants of pairs are proved by, where `auto` is resolved, and the region of the proofs.
 
     `shor` is proved without x, on the whole input space: a proof for every region, and many times faster. `auto` takes
     it for one wide hidden layer, where the relaxations with x take minutes for each pair. `tight` leaves x out there
@@ -131,7 +130,7 @@ def pair_constant(net: Network, region: Region, pair: tuple[int, int], settings:
         "status": result.status.name.lower(),
         "notes": list(result.notes),
     }
-    return Answer(value, {"npz": _bytes(result.certificate)} if result.certified else {})
+    return Answer(value, {"npz": result.certificate.to_bytes()} if result.certified else {})
 
 
 def _stated(certificate: Certificate) -> float:
@@ -140,7 +139,7 @@ def _stated(certificate: Certificate) -> float:
 
 
 def constants_of(outcomes: Mapping[str, Outcome]) -> tuple[PairConstant, ...]:
-    """The pairs that have an answer."""
+    """The constants of the pairs whose piece has an answer."""
     found = []
     for outcome in outcomes.values():
         v = outcome.value
@@ -159,10 +158,3 @@ def matrix(pairs: tuple[PairConstant, ...], classes: int) -> Array:
         if pair.upper is not None and pair.upper >= 0:  # NaN or less than zero, from a damaged record, is no bound
             L[pair.i, pair.j] = L[pair.j, pair.i] = pair.upper
     return L
-
-
-def _bytes(certificate: Certificate) -> bytes:
-    stream = io.BytesIO()
-    arrays: dict[str, Any] = certificate.arrays()
-    np.savez(stream, allow_pickle=False, **arrays)
-    return stream.getvalue()

@@ -70,7 +70,7 @@ class DataQuestion:
         return question
 
     def check(self) -> None:
-        """Refuse what does not fit together, before any work."""
+        """Refuse arguments that do not fit together, before any work."""
         check_fits(self.data, self.net.inputs, class_count(self.net), self.domain)
         check_method(self.net, self.settings, self.norm)
         if self.clip and self.domain is None:
@@ -85,7 +85,7 @@ class DataQuestion:
 
     @property
     def limits(self) -> Domain:
-        """Where perturbed inputs must stay."""
+        """The interval that all values of perturbed inputs must stay in; None without clipping."""
         return self.domain if self.clip else None
 
     @property
@@ -94,11 +94,11 @@ class DataQuestion:
         return shared_region(self.data.inputs, self.radii[-1], self.domain, self.clip)
 
     def method_and_region(self) -> tuple[str, Box | Everywhere]:
-        """The method of the constants, and where they have to hold: in the region, or everywhere."""
+        """The method that proves the constants, and where they hold: in the region, or everywhere."""
         return method_and_region(self.net, self.region, self.settings, self.norm)
 
     def to_dict(self) -> dict[str, Any]:
-        """Without `refine`: more time for the same job is a reason to resume it."""
+        """The question as a job folder states it, without `refine`: a job may be resumed with more time."""
         norm = {} if self.norm == INF else {"norm": str(self.norm)}  # as jobs were before there were others
         return norm | {
             "network": self.net.sha256,
@@ -124,6 +124,7 @@ def data_sentence(
 
 
 def check_radii(radius: Radii) -> tuple[float, ...]:
+    """The radii in increasing order, without repetitions."""
     try:
         radii = sorted({float(r) for r in np.atleast_1d(floats_of(radius))})
     except (TypeError, ValueError):
@@ -137,6 +138,7 @@ def check_radii(radius: Radii) -> tuple[float, ...]:
 
 
 def check_domain(domain: Sequence[float] | None) -> Domain:
+    """The ends of the domain as two floats; None where there is none."""
     if domain is None:
         return None
     try:
@@ -152,6 +154,7 @@ def check_domain(domain: Sequence[float] | None) -> Domain:
 
 
 def check_seconds(refine: float) -> float:
+    """The seconds of refinement as a float >= 0."""
     if not (isinstance(refine, int | float) and math.isfinite(refine) and refine >= 0):
         raise InputError.about("refine", f"must be a number of seconds >= 0, not {refine!r}")
     return float(refine)

@@ -60,7 +60,7 @@ class Ball:
     reach: float = np.inf  # the radius up to which the constants hold
 
     def beyond(self, radius: float, rivals: NDArray[np.intp], margins: Array) -> float:
-        """The radius within which every class stays behind, when these are within `radius` by these margins.
+        """The radius within which all classes stay behind, if `rivals` have upper bounds `margins` within `radius`.
 
         A point further out is nearer than the difference to its projection on the ball, which the limits keep.
         """
@@ -74,7 +74,7 @@ class Ball:
 
     @property
     def promise(self) -> float:
-        """Certified radius over the largest open one."""
+        """The certified radius divided by the largest open one: large where little is missing."""
         return float(self.rivals.min() / self.radii[-1])
 
     @classmethod
@@ -210,7 +210,7 @@ def against(net: Network, label: int, rival: int) -> Array:
 
 
 def solve_margin(problem: Margin, row: Array, keep: int, budget: Budget) -> MarginProof | None:
-    """The first proof of a margin below zero, or what is known when that is hopeless or late; None when nothing is."""
+    """The first proof of a margin below zero, else the best proof when that is hopeless or late; None without one."""
     # Imported here, so that importing lipcert stays fast.
     from lipcert.solver.costs import solve_numbers
     from lipcert.solver.rank_two import Options, solve_rank_two

@@ -75,7 +75,7 @@ class ClaimsOfOneKind:
 
 
 class FolderCheck:
-    """The mutable side of one call: what is proved so far."""
+    """One call of `verify_folder`: the kinds of claims that are checked so far, and the constants that are proved."""
 
     def __init__(
         self, question: DataQuestion, claims: Claims, executor: Executor, on_progress: OnProgress | None
@@ -99,7 +99,7 @@ class FolderCheck:
         return tuple(self.kinds)
 
     def _check_question(self) -> None:
-        """The result is about what the job asked."""
+        """Check that result.json is about the question of the job."""
         q, result = self.q, self.claims.result
         domain = None if q.domain is None else list(q.domain)
         pairs = [
@@ -131,8 +131,11 @@ class FolderCheck:
         self._record("lower bounds", len(lowers), _failed(reasons))
 
     def _check_classes(self) -> Classified:
-        """Labels are those of the data, or the predicted ones; a predicted class is one that no other is proved to
-        exceed, so that a tie within rounding may be called either way."""
+        """Check labels and predictions; returns those that are right, with the leads that follow from them.
+
+        Labels are those of the data, or the predicted ones. A prediction is right where no other class is proved to
+        have a larger score, so that a tie within rounding may be called either way.
+        """
         q, claims = self.q, self.claims
         found = classify(q.net, q.data.inputs, q.data.labels)
         rows = np.arange(len(q.data))
@@ -146,7 +149,7 @@ class FolderCheck:
         return replace(found, labels=labels, predicted=predicted, lead=lead(found.scores, labels))
 
     def _check_radii(self, classified: Classified, reach: Array) -> Array:
-        """The claimed radii where constants or margins prove them, elsewhere what the constants prove."""
+        """Check the radii; returns the claimed ones where constants or margins prove them, else those by constants."""
         q, claimed = self.q, self.claims.certified
         rivals = rival_radii(classified, self.constants, reach)
         shared = np.where(classified.wrong, 0.0, rivals.min(axis=1))
@@ -172,7 +175,7 @@ class FolderCheck:
         return Ball(k, q.data.inputs[k], label, q.radii, q.limits, rivals, self.constants[label], reach)
 
     def _check_counterexamples(self, classified: Classified) -> Array:
-        """The claimed distances where a point proves them, infinite elsewhere."""
+        """Check the counterexamples; returns their distances where a point proves them, infinite elsewhere."""
         q, found = self.q, self.claims.counterexamples
         claimed = np.isfinite(found.radius)
         proved = np.zeros(len(claimed), dtype=bool)
@@ -189,7 +192,7 @@ class FolderCheck:
         return np.where(proved, found.radius, np.inf)
 
     def _check_statuses(self, classified: Classified, certified: Array, attacked: Array) -> None:
-        """Every status, tally and picture, from what was proved."""
+        """Check every status, tally and picture against those that follow from the proved radii and distances."""
         q, claims, result = self.q, self.claims, self.claims.result
         contradicted = np.flatnonzero(~classified.wrong & (attacked <= certified))
         if contradicted.size:
@@ -213,7 +216,7 @@ class FolderCheck:
         self._record("tallies and pictures", len(rows) + 3, lines)
 
     def _reasons(self, stage: str, work: list[Piece]) -> Reasons:
-        """By name why a claim is not proved, None where it is."""
+        """Check claims as pieces of a job: for each name why the claim is not proved, None where it is."""
         run = run_pieces(work, None, self.executor, lambda progress: self._report(stage, progress))
         if run.end is End.INTERRUPTED:
             raise KeyboardInterrupt

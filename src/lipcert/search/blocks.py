@@ -32,7 +32,7 @@ Hints = tuple[Array, Index]  # of every cell a point, and the coordinate to spli
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Of every cell: a proved upper bound, a point with its proved lower bound, the coordinate to split, and signs."""
+    """The bounds of some cells: upper, lower and the point of it, the coordinate to split, and signs."""
 
     upper: Array
     lower: Array
@@ -80,7 +80,7 @@ class BlockRunner:
     def run(
         self, name: str, blocks: Sequence[Cells], see: Callable[[PieceProgress], None], deadline: float | None
     ) -> tuple[list[Found | None], End]:
-        """What is found of every block, None where it was not done, and why the run ended."""
+        """The bounds of every block, None where it was not done, and why the run ended."""
         names = [f"{name}-{k:05d}-{_digest(block)}" for k, block in enumerate(blocks)]
         hints = [self._hints(*pair) for pair in zip(names, blocks, strict=True)]
         found: dict[str, Found] = {}
@@ -100,7 +100,7 @@ class BlockRunner:
         return [found.get(own) for own in names], end
 
     def _hints(self, name: str, block: Cells) -> Hints | None:
-        """What the folder holds of a block, None where it is of no use; damaged records are noted there."""
+        """The outcome of a block in the folder, None where it is of no use; damaged records are noted there."""
         stored = None if self.folder is None else self.folder.load(name)
         if stored is None:
             return None
@@ -128,7 +128,7 @@ def _answer(objective: Objective, block: Cells, hints: Hints | None) -> Answer:
 
 
 def _read(outcome: Outcome) -> Found:
-    """What a piece of this run has just computed."""
+    """The bounds that a piece of this run has just computed."""
     with np.load(io.BytesIO(outcome.read("npz")), allow_pickle=False) as arrays:
         return Found(*(arrays[f.name] for f in fields(Found)))
 

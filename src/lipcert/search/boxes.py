@@ -133,7 +133,7 @@ class BoxLeaves(Leaves):
         return Tree(tree.where[nodes], tree.value[nodes], self.grid), row[nodes[~tree.is_split[nodes]]]
 
     def of_roots(self) -> tuple[Array, Array, Index]:
-        """Of every cell of the grid: the largest upper and lower bound of its leaves, and the leaf with the latter."""
+        """For every cell of the grid the largest upper and lower bound of its leaves, and the leaf with the latter."""
         roots = self.tree.roots
         upper, lower = np.zeros(roots), np.zeros(roots)
         np.maximum.at(upper, self.root, self.upper)

@@ -2,8 +2,8 @@
 
 Weights may be in a file beside the model (external.py), and one of several outputs is chosen (outputs.py).
 
-The input is the tensor flattened in C order, the output likewise; dimensions left open in the file count as 1. What
-depends on constants only is computed while reading; the operators are in operators.py.
+Input and output of the network are the tensors flattened in C order; dimensions left open in the file count as 1.
+Operations on constants are computed while reading (constants.py); the table of operators is in operators.py.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def read(path: Path, *, output: str | None = None, batch: bool = False) -> Netwo
 
 
 class _GraphReader:
-    """A graph as names: what is known of each tensor so far, and the nodes that matter."""
+    """Reads a graph node by node: the values of tensors so far, by name, and the nodes that the output needs."""
 
     def __init__(self, graph: Any, nodes: list[OnnxNode], output: str | None = None) -> None:
         self._initializers = {t.name: t for t in graph.initializer}
@@ -67,6 +67,7 @@ class _GraphReader:
         self._work = FoldingWork()
 
     def network(self, batch: bool = False) -> Network:
+        """Read all nodes, and return the network of the output; without `batch` several inputs at once are refused."""
         for node in self._nodes:
             self._step(node)
         output = self._values.get(self._output)
@@ -114,7 +115,7 @@ class _GraphReader:
 
 
 def _check_whole(graph: Any) -> None:
-    """Refuse what is no network, and what is too large, before anything is made of it."""
+    """Refuse a graph that is no network or too large, before its nodes are read."""
     if len(graph.node) > MAX_NODES:
         raise FileFormatError(f"{len(graph.node):,} nodes are more than the limit of {MAX_NODES:,}")
     if not len(graph.node):

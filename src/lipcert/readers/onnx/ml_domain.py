@@ -1,4 +1,4 @@
-"""The operators of ai.onnx.ml that exporters of scikit-learn write around networks and linear models."""
+"""Operators of the domain ai.onnx.ml, which exporters of scikit-learn write around networks and linear models."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from lipcert.files.boundary import quoted
 
 MAX_NODES = 100_000
 STANDARD = ("", "ai.onnx")
-_DEPTH = 16  # functions that call each other
-_OPSET = 1  # of a model that names none
+_DEPTH = 16  # the most functions that may call each other in a chain
+_OPSET = 1  # the version of the operators in a model that names none
 
 
 @dataclass(frozen=True)

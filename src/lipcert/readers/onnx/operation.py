@@ -1,4 +1,4 @@
-"""One ONNX node, with its inputs looked up and its attributes checked on the way out."""
+"""Operation: one ONNX node with the values of its inputs; its methods check inputs and attributes and convert them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Value = NDArray[Any] | Tensor | Condition | None
 
 @dataclass
 class FoldingWork:
-    """A budget for computing constants: how many more numbers may be read or made."""
+    """The limit of work on constants: how many more numbers may be read or made in this file."""
 
     left: int = MAX_WORK
 
@@ -76,9 +76,11 @@ class Operation:
         return f"{self.kind if str(self.kind).isidentifier() else quoted(self.kind)} (node {quoted(self.name)})"
 
     def refused(self, why: str) -> UnsupportedOperator:
+        """The error to raise for an operator or a form of it that is not supported; it names the node."""
         return UnsupportedOperator(f"operator {self}: {why}")
 
     def damaged(self, why: str) -> FileFormatError:
+        """The error to raise for a node that no exporter writes; it names the node."""
         return FileFormatError(f"operator {self}: {why}")
 
     @contextmanager
@@ -103,7 +105,7 @@ class Operation:
             raise self.damaged(f"{len(self.inputs)} inputs; expected {fewest} to {most}")
 
     def check_size(self, size: int) -> None:
-        """Refuse a result of this size, before it is made, where a tensor or a constant may not be as large."""
+        """Refuse to make a tensor or a constant of this size if it is above the limit."""
         limit, what = (MAX_WIDTH, "tensor") if self.is_live else (MAX_WEIGHTS, "constant")
         if size > limit:
             raise self.damaged(f"a {what} of {size:,} numbers is beyond the limit of {limit:,}")
@@ -218,7 +220,7 @@ class Operation:
         return axis % count
 
     def reduced_axes(self, rank: int, changed: int) -> tuple[int, ...]:
-        """The axes that a Reduce operator goes along: input 1 from opset `changed` on, an attribute before."""
+        """The axes that a Reduce operator reduces: input 1 from opset `changed` on, an attribute before."""
         self.check(("axes", "keepdims", "noop_with_empty_axes"), 1, 2 if self.opset >= changed else 1)
         axes = self.list_of_integers("axes", 1)
         if axes:
@@ -233,7 +235,7 @@ Apply = Callable[[Operation, Graph], Results]
 def call(
     function: Callable[..., Value], *inputs: Callable[[Operation, int], Value], **attributes: float | str
 ) -> Apply:
-    """An operator by an operation on tensors: function(graph, x, ..) of its inputs and these attributes, in order.
+    """An entry of the operator table that calls function(graph, input, .., attribute, ..), in the order given here.
 
     inputs: how each is read, a method of `Operation`; one tensor by default. Each attribute is given as its default,
         whose type says what it must be: a number, a whole number or text.

@@ -82,7 +82,7 @@ def batch_size(shape: Sequence[int], output: Sequence[int], network: Network) ->
 
 
 def refused_batch(name: str, count: int) -> InputError:
-    """A bound of output K would be one of the first copy, and one of the whole map would be one of all copies."""
+    """The error for a batch: a bound of output K would be about the first copy, one of the whole map about all."""
     found = f"the input {quoted(name)} has a batch of {count}: export with batch size 1, or give"
     rest = "to read the copies side by side as one network"
     return InputError(f"{found} onnx_batch=True {rest}", f"{found} --onnx-batch {rest}")

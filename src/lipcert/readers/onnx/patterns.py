@@ -1,4 +1,4 @@
-"""Activations that exporters write out in operators which alone are refused: found by their nodes, replaced by one.
+"""Activations that exporters write as several operators, which are refused one by one: each is replaced by one node.
 
 softshrink    Where(|x| > l, x - l Sign(x), 0)
 GELU          x/2 (1 + Tanh(sqrt(2/pi) (x + 0.044715 x^3)))
@@ -23,7 +23,7 @@ _DEPTH = 8  # operators that a cube is written with
 
 
 def replace_patterns(nodes: Sequence[OnnxNode], initializers: Mapping[str, Any]) -> list[OnnxNode]:
-    """The nodes, with the last one of each such activation replaced; those before it are no longer needed."""
+    """The nodes, where the last node of each such activation is replaced; its other nodes are no longer needed."""
     if not {"Sign", "Tanh"} & {node.kind for node in nodes}:
         return list(nodes)
     finder = _Finder(nodes, initializers)

@@ -322,7 +322,7 @@ FUNCTIONS: dict[str, Entry] = {
 # Methods whose arguments come in another order than those of the function of the same name.
 METHODS: dict[str, Entry] = {"where": Entry(_where_method, "rewritten", _MEET)}
 
-# What a constant may not be made by: the module would be another one each time.
+# Functions that may not make a constant: the module would be another one each time.
 RANDOM = frozenset(
     ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "poisson", "rand_like", "randn_like",
      "randint_like", "uniform", "exponential", "geometric", "cauchy", "log_normal", "random")

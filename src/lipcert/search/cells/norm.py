@@ -114,7 +114,7 @@ class PointsOfCells:
         return points, lower
 
     def _steepest_of(self, lo: Array, hi: Array, tried: Callable[[Array, Array], Array], count: int) -> Array:
-        """Of about `count` points of every box the one with the largest constant in plain floating point."""
+        """The point of every box, among about `count`, where the constant is largest in plain floating point."""
         step = max(1, _NUMBERS // (count * max(self._around[0].shape)))
         points = np.empty_like(lo)
         for start in range(0, len(lo), step):

@@ -34,7 +34,7 @@ from lipcert.search.progress import Status, relative_gap
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Partition(Shown):
-    """What `partition` returns: lower[k] <= L of cell k <= upper[k], cells lo[k] <= x <= hi[k] that cover the region.
+    """The answer of `partition`: lower[k] <= L of cell k <= upper[k], cells lo[k] <= x <= hi[k] that cover the region.
 
     `upper` is proved, infinite where the time was over before a cell was looked at; `lower` is proved at `points[k]`, a
     point of the cell. `of_grid` says that the cells are those of a grid; their constants may come from splits inside
@@ -191,7 +191,7 @@ class Partition(Shown):
         }
 
     def facts(self) -> Facts:
-        """What a person wants to read first."""
+        """The short table that a person reads first."""
         lower, upper = self.largest
         gap = "unknown gap" if self.gap is None else f"gap {100 * self.gap:.3g} %"
         shape = " x ".join(map(str, self._along)) if self.of_grid else "adaptive"

@@ -1,4 +1,4 @@
-"""What is wanted of the entries of a Jacobian: their signs, or narrow enclosures; and what is still missing."""
+"""The goal of a search for the entries of a Jacobian: their signs, or narrow enclosures; and how far off it is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEAST = 1e-9  # of the largest entry: what is smaller counts as this small when
 
 
 class Verdict(Enum):
-    """What is proved of the sign of an entry on the region; the value is the word for it."""
+    """The proved sign of an entry on the region; the value is the word for it."""
 
     INCREASING = "increasing"  # lower >= 0
     DECREASING = "decreasing"  # upper <= 0
@@ -50,7 +50,7 @@ class EntryGoal:
     """An entry is good enough when its sign is decided; with a gap instead when both ends of its enclosure are within
     gap times the largest |value| seen of it from a value that was seen.
 
-    What is not larger than `floor` is rounding: no split makes it smaller.
+    A number that is not larger than `floor` is rounding: no split makes it smaller.
     """
 
     gap: float | None = None

@@ -34,7 +34,7 @@ _EXTREME = 3  # and else so many of each kind
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Jacobian(Shown):
-    """What `jacobian` returns: lower[i, j] <= d score[i] / d input[j] <= upper[i, j] on the region.
+    """The answer of `jacobian`: lower[i, j] <= d score[i] / d input[j] <= upper[i, j] on the region.
 
     `scores` and `inputs` say which entries these are. `lower` and `upper` are proved. `seen_most` is a value that is
     proved to be reached or exceeded next to points[most_at], `seen_least` one that is reached or undercut next to
@@ -88,7 +88,7 @@ class Jacobian(Shown):
 
     @cached_property
     def verdicts(self) -> NDArray[np.str_]:
-        """Of every entry: increasing, decreasing, zero, both (signs are seen) or open."""
+        """The sign of every entry: increasing, decreasing, zero, both (signs are seen) or open."""
         return verdicts(self.entries, self.seen)
 
     @property
@@ -181,7 +181,7 @@ class Jacobian(Shown):
         return [divmod(int(k), columns) for k in dict.fromkeys(extreme)]
 
     def words(self, i: int, j: int) -> str:
-        """What is known of one entry, by its place."""
+        """The facts about one entry, by its place."""
         seen = f"seen {self.seen_least[i, j]:.6g} to {self.seen_most[i, j]:.6g}"
         low, high = rounded_down(float(self.lower[i, j])), rounded_up(float(self.upper[i, j]))
         return f"[{low}, {high}]   {seen}   {self.verdicts[i, j]}"

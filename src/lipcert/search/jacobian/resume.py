@@ -4,7 +4,7 @@ certificate.npz    written from time to time and at the end; at any time `lipcer
 entries.csv        at the end
 result.json        last: it says that the others are there
 
-Of a certificate that is found in a folder only the splits are taken over, as advice: cells are cut as the search would
+Only the splits of a certificate found in a folder are taken over, as advice: cells are cut as the search would
 cut them, and bounded anew. A split that does not fit is chosen anew, one that nothing needs any more is left out: a
 file can cost time, but it cannot make a wrong enclosure.
 """

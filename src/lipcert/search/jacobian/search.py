@@ -146,13 +146,13 @@ class JacobianSearch(LeafSearch[EntryLeaves]):
         self._blocks, self._kept = 0, nodes
 
     def bounded(self, cells: Cells, known: Interval, wanted: Mask) -> tuple[Bounded, Index]:
-        """What is proved of some cells, and where each is to be split."""
+        """The bounds of some cells, and where each is to be split."""
         with self.budget.measured(len(cells) * self._operations(), THIN):
             found = bounded(self.question, cells, known, wanted, self._worth)
             return found, choices(self.question, cells, found)
 
     def proved(self, cells: Cells, known: Interval, wanted: Mask) -> Bounded:
-        """What is proved of some cells of which it is known where they are split."""
+        """The bounds of some cells whose splits are known already."""
         with self.budget.measured(len(cells) * self._operations(), THIN):
             return bounded(self.question, cells, known, wanted)
 
