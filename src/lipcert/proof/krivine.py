@@ -22,7 +22,7 @@ from lipcert.rounding import Array, gamma, grow, sum_up
 
 
 class Krivine(Protocol):
-    """What the proof needs of a program; see `polynomial.lcep.lipopt.KrivineProgram`."""
+    """The parts of a program that the proof needs; see `polynomial.lcep.lipopt.KrivineProgram`."""
 
     @property
     def products(self) -> sparse.csc_array: ...

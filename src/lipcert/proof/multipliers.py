@@ -61,7 +61,7 @@ def check(relaxation: Relaxation, multipliers: Array, shift: Array) -> Proved:
 
 
 def factored_order(problem: RankTwoProblem) -> int:
-    """Of the matrix that the proof factors where multipliers are good: without the diagonal block of S."""
+    """The order of the matrix that the proof factors where multipliers are good: without the diagonal block of S."""
     F, nf = sparse.csr_array(abs(problem.vectors)), problem.vectors.shape[1]
     T = sparse.coo_array((np.ones(problem.terms), (problem.ia, problem.ib)), (nf, nf)).tocsr()
     half = sparse.csr_array(F @ (T @ F.T))

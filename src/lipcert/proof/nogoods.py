@@ -73,7 +73,7 @@ class System:
 
     @classmethod
     def over(cls, net: Network, region: Region, pre: tuple[Interval, ...]) -> System:
-        """Of a network with these pre-activation bounds on a bounded region, whose open neurons are ReLU."""
+        """The system of a network with these pre-activation bounds on a bounded region; its open neurons are ReLU."""
         known, around = slope_bounds(net, pre), hull(region)
         assert around is not None
         lo, hi = (np.concatenate([end[k] for end in pre]) for k in (0, 1))
@@ -244,8 +244,10 @@ class Nogoods:
         return bool(inside and np.all((own[:, 2] == 1) | (own[:, 2] == -1)))
 
     def proved(self, system: System, wanted: Index | None = None) -> NDArray[np.bool_]:
-        """Of every nogood whether no input of the box has its literals' signs; `fits` must hold. Those that are not
-        wanted are not looked at, and those without multipliers refuse nothing."""
+        """A mask of the nogoods that are proved: no input of the box has their literals' signs; `fits` must hold.
+
+        Nogoods that are not wanted are not looked at, and those without multipliers refuse nothing.
+        """
         found = np.zeros(self.count, dtype=bool)
         some = np.arange(self.count) if wanted is None else wanted
         some = some[np.isin(some, self.rows[:, 0])]

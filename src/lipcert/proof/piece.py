@@ -53,13 +53,13 @@ class Layer:
 
 
 def is_narrow(block: SlopeBlock) -> NDArray[np.bool_]:
-    """Whose slopes are centred."""
+    """A mask of the neurons whose slopes are centred, as their intervals are narrow."""
     size = np.maximum(np.abs(block.a), np.abs(block.b))
     return np.asarray((block.b - block.a <= _NARROW * size) & (size > 1.0 / FAR))
 
 
 def what_is_left(F: Array, J: Array | None, gone: int) -> Array | None:
-    """What is left of F for the variables that stay: a Schur complement, or the inverse of a block of J F^-1 J'."""
+    """F reduced to the variables that stay: a Schur complement, or the inverse of a block of J F^-1 J'."""
     from scipy.linalg import cholesky, solve_triangular  # here, so that importing lipcert stays fast
 
     try:

@@ -119,7 +119,7 @@ class _Run:
         self.given, self.taken = given, list[int]()
 
     def shifts(self, order: int) -> Iterator[float]:
-        """Of the next piece, relative to its diagonal; the last one that was taken is remembered."""
+        """Shifts to try for the next piece, relative to its diagonal; the last one that was taken is remembered."""
         again = 0 if order > _LARGE else 1
         first = max(self.taken[-1] - again, 0) if self.taken else 3 - 3 * again
         tries = range(first, _TRIES) if self.given is None else (self.given[len(self.taken)],)

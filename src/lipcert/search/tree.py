@@ -22,9 +22,11 @@ _FIRST = 64  # nodes that there is room for at first
 
 
 class GrowingTree:
-    """Of every node: `where` it is split (as in `proof.tree`), at which `value`, the number of its half `below`, and
-    `own`, the bound that a proof of this node alone gives, infinite where there is none. A search may add
-    columns. A copy stays what it was when the original is split.
+    """A tree of splits as a table with a row for each node.
+
+    The columns: `where` the node is split (as in `proof.tree`), at which `value`, the number of its half `below`, and
+    `own`, the bound that a proof of this node alone gives, infinite where there is none. A search may add columns.
+    A copy stays what it was when the original is split.
     """
 
     def __init__(self, roots: int = 1) -> None:

@@ -6,7 +6,7 @@ As in `low_rank`, rows X_ii = const hold by construction and L-BFGS climbs betwe
 left at the end are multipliers L of the products: at fixed L the rest is a problem without them, which an exact method
 solves (`shifted`), and its multipliers with L are dual feasible.
 
-Of the four products of a pair at most two can be near their bound, and most pairs have none: a list of products with a
+At most two of the four products of a pair can be near their bound, and most pairs have none: a list of products with a
 multiplier or near their bound (`Watched`), drawn anew between the rounds, makes a step several times cheaper than four
 full matrices.
 """

@@ -57,7 +57,7 @@ class CellTree(GrowingTree):
         return int(below), int(above)
 
     def certificate(self, problem: Problem) -> Certificate:
-        """What the tree proves: the smallest tree for the bound, as a cell that is proved itself needs no halves."""
+        """The certificate of the tree: the smallest one for the bound, as a proved cell needs no halves."""
         upper = self.proved()
         nodes, ends = self.smallest(upper)
         leaves = Leaves.of([self.proofs[n] for n in nodes[ends].tolist()])

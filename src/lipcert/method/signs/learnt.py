@@ -1,4 +1,4 @@
-"""What was learnt about signs: nogoods, each proved when it is kept, and what follows from them at once."""
+"""Nogoods that a search over signs has learnt, each proved when it is kept, and the signs that follow from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEPT = 0.1  # of the maximum that may be lost by leaving literals out
 
 @dataclass(eq=False)
 class Follows:
-    """Of one pattern: signs that it forces, (column, sign, nogood), and the nogood that refuses it, or -1."""
+    """The consequences of a pattern: forced signs, (column, sign, nogood), and the nogood that refuses it, or -1."""
 
     forced: list[tuple[int, int, int]]
     refused: int

@@ -30,7 +30,7 @@ _NUMBERS = 1 << 18  # in one array of coefficients: it should stay in the cache
 
 @dataclass(eq=False)
 class _Lines:
-    """Of every neuron lines above and below u h, filled from the last block down, and intervals of h and of u h."""
+    """Lines above and below u h of every neuron, filled from the last block down, and intervals of h and of u h."""
 
     up: Array
     up_shift: Array

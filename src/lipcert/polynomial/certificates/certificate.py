@@ -71,11 +71,11 @@ class About:
 
     @property
     def statement(self) -> PolynomialQuestion:
-        """What a certificate of this problem is about."""
+        """The question that a certificate of this problem answers."""
         return PolynomialQuestion(problem_hash(self.problem), self.problem.sense)
 
     def certificate(self, relaxation: Stored) -> PolynomialCertificate:
-        """That of a relaxation of `extended`, with its proof."""
+        """The certificate of a relaxation of `extended`, with its proof."""
         return certify(self.problem, relaxation, self.cut)
 
 
@@ -109,7 +109,7 @@ class PolynomialCertificate(Envelope):
         return PolynomialQuestion(self.problem_sha256, self.sense)
 
     def verify(self, subject: Any, exact: bool = False) -> PolynomialVerification:
-        """What it proves about this problem just now; ball arithmetic does not know polynomial problems."""
+        """Check the proof about this problem; ball arithmetic does not know polynomial problems."""
         if exact:
             raise InputError("--exact is for proofs about networks, not about polynomial problems; leave it out")
         problem = subject
@@ -144,7 +144,7 @@ class PolynomialCertificate(Envelope):
 
 @dataclass(frozen=True, repr=False)
 class PolynomialVerification(Verification):
-    """What `verify_polynomial` found: `bound` is what was proved just now, infinite when nothing was.
+    """The answer of `verify_polynomial`: `bound` is the one proved just now, infinite when none was.
 
     The bound is one from below where a minimum is asked for, and one from above for a maximum (`sense`).
     """

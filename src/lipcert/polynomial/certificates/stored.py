@@ -50,7 +50,7 @@ class Stored:
     arrays: Arrays
 
     def check(self, problem: PolynomialProblem) -> SosProof:
-        """What is proved of the objective times a power of two (of minus it, for a maximum)."""
+        """The proof about the objective times a power of two (about minus it, for a maximum), computed again."""
         model = read_model(self.arrays, problem)
         scale, factor = self._scales(problem, check_range(model))
         scaled = model.rescaled(scale, factor)
@@ -72,7 +72,7 @@ class Stored:
 
     @property
     def _factor(self) -> float:
-        """What the objective is multiplied by, a power of two."""
+        """The factor of the objective, a power of two."""
         return 2.0 ** one_whole(self.arrays, "sos_factor", -MOST_SCALE, MOST_SCALE)
 
     def _scales(self, problem: PolynomialProblem, degree: int) -> tuple[Array, float]:

@@ -91,7 +91,7 @@ class Plan(Shown):
     notes: tuple[str, ...] = field(default=())
 
     def facts(self) -> Facts:
-        """What a person wants to read first."""
+        """The short table that a person reads first."""
         rows = [(f"order {s.order}", s.facts()) for s in self.stages]
         return Facts(
             f"The {self.relaxation} relaxation, sparsity {self.sparsity}", [*rows, *(("note", n) for n in self.notes)]

@@ -209,7 +209,7 @@ class PolynomialResult(Shown):
         return "Minimum of a polynomial" if self.sense == "min" else "Maximum of a polynomial"
 
     def facts(self) -> Facts:
-        """What a person wants to read first."""
+        """The short table that a person reads first."""
         rows: list[tuple[str, str]] = []
         if self.empty:
             rows.append(("proof", self.empty))

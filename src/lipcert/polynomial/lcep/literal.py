@@ -90,8 +90,9 @@ def without_ties(model: MomentModel, found: Lcep, order: int) -> MomentModel:
 
     With M_1 >= 0, L(h^2) = 0 says that h is in the kernel of M_1: L(h m) = 0 for every m of its basis. The rows of z
     are combinations of the others then, and a moment of z_j m that is in no other block may be left out with its row.
-    What stays: m = 1, the other variables of the cliques of z_j, and from order 2 on, where the moment of z_j^2 counts,
-    those of the tie itself. A residual d of the solver in L(h^2) = 0 allows an error of sqrt(d); here it allows d.
+    The rows that stay: m = 1, the other variables of the cliques of z_j, and from order 2 on, where the moment of z_j^2
+    counts, those of the tie itself. A residual d of the solver in L(h^2) = 0 allows an error of sqrt(d); here it allows
+    an error of d.
     """
     values = {int(z) for layer in found.layers for z in layer.z}
     everything = {(), *((i,) for i in range(found.problem.n))}

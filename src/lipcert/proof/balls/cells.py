@@ -45,14 +45,14 @@ def proved_problem(problem: Problem) -> Problem:
 
 
 def region_bounds(problem: Problem, hint: Hint, known: Hint | None = None, better: Better | None = None) -> Bounds:
-    """Of the whole region."""
+    """Proved pre-activation bounds on the whole region."""
     return cell_bounds(problem.network, whole(problem.network, problem.region), hint, known, better)
 
 
 def cell_bounds(
     net: Network, cell: Cell, hint: Hint, known: Hint | None = None, better: Better | None = None
 ) -> Bounds:
-    """Of a cell; `known` are bounds that are proved of it already, `better` may narrow each block."""
+    """Proved pre-activation bounds on a cell; `known` bounds are proved already, `better` may narrow each block."""
     region, stages, sides, empty = cell.region, list[Stage](), _of_region(net, cell.region), False
     box = hull(region)
     values = [_everywhere(net) if box is None else Interval(box.lo, box.hi)]

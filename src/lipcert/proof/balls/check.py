@@ -91,7 +91,7 @@ def what_is_checked(proof: Proof) -> str:
 
 
 def check(problem: Problem, proof: Proof) -> float:
-    """What a proof proves of a problem; its pre-activation bounds are proved first."""
+    """The bound that a proof proves of a problem, infinite when none; pre-activation bounds are proved first."""
     if isinstance(proof, Arithmetic) and proof.method == "product":
         return check_arithmetic(problem, (), proof)  # on any region, so no bounds are needed
     pre = region_bounds(problem, preactivations(problem)).pre

@@ -115,7 +115,7 @@ def _substituted(problem: Problem, pre: Hint) -> _Exact:
 
 
 def _scores(problem: Problem, rows: Balls) -> Balls:
-    """Of the one output that is asked for, or all."""
+    """The row of the one output that the problem is about, or the rows of all."""
     return rows if problem.whole_map else product(balls(problem.c)[None, :], rows)
 
 

@@ -221,7 +221,7 @@ def _outward(alpha: float, end: Array, side: int) -> Array:
 
 
 def _bounds(f: Activation, z: Interval, order: int) -> Interval:
-    """Of intervals with an infinite end what the floating-point class says of them."""
+    """Bounds in balls; intervals with an infinite end have those of the floating-point class."""
     whole = ~(np.isfinite(z.lo) & np.isfinite(z.hi))
     inside = Interval(np.where(whole, 0.0, z.lo), np.where(whole, 0.0, z.hi))
     low, high = shifts(f, np.zeros(len(z.lo)), inside, order)

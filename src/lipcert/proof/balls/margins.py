@@ -20,7 +20,7 @@ from lipcert.relaxation.margin import applies, margin
 
 
 def margins_with_balls(certificate: MarginCertificate, net: Network) -> list[float]:
-    """What each row proves, infinite where it proves nothing."""
+    """The proved bound of each row, infinite where there is none."""
     flint, box = load_flint(), certificate.box
     if certificate.refused(net) is not None:
         return [math.inf] * len(certificate.proofs)

@@ -1,7 +1,7 @@
-"""What multipliers of a relaxation prove, in balls.
+"""Bounds from multipliers of a relaxation, in balls.
 
-The rows are those of the builder, whose floats are exact by definition and whose tolerances are its own; what is done
-with them is done in balls: the sum of all rows, its definiteness, and the bound.
+The rows are those of the builder, whose floats are exact by definition and whose tolerances are its own; everything
+else is computed in balls: the sum of all rows, its definiteness, and the bound.
 """
 
 from __future__ import annotations

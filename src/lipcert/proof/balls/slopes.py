@@ -1,4 +1,4 @@
-"""What multipliers of slopes prove, in balls: exact Schur complements from block to block, nothing subtracted.
+"""Bounds from multipliers of slopes, in balls: exact Schur complements from block to block, nothing subtracted.
 
     X_0 = Lambda,      X_i = what is left of  embed(X_{i-1}) + sum t_k (p_k q_k' + q_k p_k')  when all that nobody reads
                        any more is eliminated: the eliminated block is proved to be positive definite
@@ -43,7 +43,7 @@ BITS = 384  # multipliers differ by many orders of magnitude
 
 
 def check_part(problem: Problem, pre: Hint, part: Part) -> float:
-    """What one part proves of the whole problem, or of the case that the caller has made of it."""
+    """The bound that one part proves of the whole problem, or of the case that the caller has made of it."""
     program = slope_program(problem)
     order = max((sum(program.widths[j] for j in (*s, i + 1)) for i, s in enumerate(program.states[:-1])), default=0)
     if max(order, program.inputs) > MOST_ORDER:

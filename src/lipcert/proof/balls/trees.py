@@ -99,7 +99,7 @@ def _on_cells(problem: Problem, tree: Tree, leaves: Leaves) -> float:
 
 
 def _of_ball(problem: Problem) -> Hint | None:
-    """What is known in the first cell where that is the box around a ball."""
+    """Pre-activation bounds on the ball, where the first cell is the box around one; else None."""
     net = problem.network
     if ball_of(problem.region) is None:
         return None
@@ -118,7 +118,7 @@ def is_beside(region: Region, cell: Cell) -> bool:
 
 
 def check_leaf(problem: Problem, cell: Cell, bounds: Bounds, leaf: Leaf) -> float:
-    """What a leaf proves on its cell; nothing is to be proved of an empty one."""
+    """The bound that a leaf proves on its cell: zero on an empty one."""
     if bounds.empty:
         return 0.0
     if isinstance(leaf, Empty):
@@ -200,7 +200,7 @@ def _under_signs(problem: Problem, pre: Hint, tree: Tree, leaves: Leaves) -> flo
 
 
 def _proved(nogoods: Nogoods, system: System, exact: Rows, wanted: Index) -> NDArray[np.bool_]:
-    """Of every nogood that is wanted whether no set of inputs with interior has its literals' signs."""
+    """A mask of the wanted nogoods that are proved: no set of inputs with interior has their literals' signs."""
     found = np.zeros(nogoods.count, dtype=bool)
     named, solid = nogoods.named(system.neurons, system.cuts), has_interior(system.region)
     for k, literals in nogoods.signs_of(wanted[np.isin(wanted, list(named))], system.neurons, system.cuts):

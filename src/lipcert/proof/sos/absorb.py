@@ -151,7 +151,7 @@ def _absorbed(
     gone: Index | None = None,
     doubt: Array | None = None,
 ) -> Absorbed:
-    """What remains after the residuals in the columns `gone` went to the slots with a doubt."""
+    """The weights with the residual that is left: that in the columns `gone` went to the slots with a doubt."""
     constant = float(residual[0])
     left = np.where(error == 0, np.abs(residual), grow(np.abs(residual) + error, 2))  # nothing there is nothing
     left[0] = error[0]

@@ -1,4 +1,4 @@
-"""What stands next to the Gram matrices and multipliers in a sum-of-squares identity, as arrays of terms."""
+"""The coefficients of Gram matrices and multipliers in a sum-of-squares identity, as arrays of terms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Index = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Identity:
-    """What stands next to Q and lambda in the identity, as terms.
+    """The coefficients of Q and lambda in the identity, as terms.
 
     Slot s is a row of the cones in order: "zero" and "nonnegative" of `size` rows, "psd" of order `size` with its upper
     triangle by columns. A term adds coefficient times monomial to the slot's polynomial; monomial 0 is the constant 1.

@@ -14,8 +14,11 @@ _BETTER = 1e-13  # of an entry: less than that is rounding, and no reason to pro
 
 
 class ValuesAtPoints:
-    """Of every entry (scores, inputs): `most` is at most its largest value next to a point of the region, namely
-    points[most_at]; `least` is at least its smallest one."""
+    """Values of every entry (scores, inputs) that were seen at points of the region.
+
+    `most` is at most the largest value of the entry next to points[most_at], `least` at least the smallest one next to
+    points[least_at].
+    """
 
     def __init__(self, question: EntryQuestion) -> None:
         self.question = question
