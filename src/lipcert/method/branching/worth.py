@@ -1,4 +1,4 @@
-"""Estimates whether a relaxation of a cell is worth its time: how far above the threshold its intervals may be.
+"""Whether a relaxation of a cell is worth its time: how far above the threshold its intervals may be.
 
 A relaxation gains a certain factor over the cheap bounds, which depends on the network and is not known beforehand. The
 largest excess that is tried rises with every success and falls with every failure, so that about half of them decide
@@ -32,7 +32,7 @@ CELL_OVERHEAD = 0.15  # seconds of a relaxation that do not depend on its size
 
 
 class Worth:
-    """Whether a relaxation of a cell is worth its time, from the times and the outcomes of earlier ones."""
+    """Estimates whether a relaxation of a cell is worth its time, from the times and the outcomes of earlier ones."""
 
     def __init__(self, possible: bool) -> None:
         self.possible = possible
