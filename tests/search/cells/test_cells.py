@@ -501,24 +501,23 @@ def test_global_regions_have_no_cells(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_leaf_that_no_walk_reaches_has_no_finite_bound() -> None:
     """A node behind the end of the tree is no part of the cover; nothing is proved of it, whoever forgot `fault`."""
-    from lipcert.proof.boxes import Asked
-    from lipcert.proof.partition import cover_uppers
+    from lipcert.proof.partition import BoxQuestion, cover_uppers
 
     net, box = net_of(2, 8, 1, seed=5), Box([0.3, 0.3], 0.2)
     grid = Tree.none(Grid.equal(box, (2, 2), most=4))
     longer = Tree(np.append(grid.where, LEAF), np.append(grid.value, 0.0), grid.grid)
     assert longer.fault(net, box) is not None
-    uppers = cover_uppers(Asked(net, box, Norm("inf"), np.ones(1)), longer, of_grid=False)
+    uppers = cover_uppers(BoxQuestion(net, box, Norm("inf"), np.ones(1)), longer, of_grid=False)
     assert np.all(np.isfinite(uppers[:-1]))
     assert uppers[-1] == np.inf
 
 
 def test_slopes_of_halves_are_inherited() -> None:
     """Signs pass from a box to its halves: what is known of a neuron is not asked again."""
-    from lipcert.proof.boxes import Asked, preactivations_on
+    from lipcert.proof.partition import BoxQuestion, preactivations_on
 
     net, box = net_of(2, 8, 8, 1, seed=5), Box([0.3, 0.3], 0.2)
-    asked = Asked(net, box, Norm("inf"), np.ones(1))
+    asked = BoxQuestion(net, box, Norm("inf"), np.ones(1))
     whole = asked.places(box.lo[None], box.hi[None])
     pre, signs = preactivations_on(asked, whole, asked.unknown(1))
     assert signs.any()

@@ -231,7 +231,7 @@ def test_interrupted_before_all_is_proved_again(tmp_path: Path, monkeypatch: pyt
     """The folder keeps what it had; what is returned is what was proved by then."""
     place = put(tmp_path / "job", lambda _: None)
     before = (place / "certificate.npz").read_bytes()
-    monkeypatch.setattr("lipcert.proof.entries._NUMBERS", 8 * NET.neurons)
+    monkeypatch.setattr("lipcert.proof.cells._NUMBERS", 8 * NET.neurons)
     stop = Rounds(4)
     found = jacobian(NET, BOX, gap=GAP, folder=place, resume=True, on_progress=stop)
     assert found.status is Status.INTERRUPTED

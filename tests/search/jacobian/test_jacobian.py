@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lipcert import Ball, Box, Everywhere, InputError, Network, Polytope, SoundnessError, Status, jacobian
 from lipcert.bounds.jacobian import entries_at
 from lipcert.proof.cells import Cells, Index
-from lipcert.proof.entries import Asked, Bounded
+from lipcert.proof.jacobian import Bounded, EntryQuestion
 from lipcert.rounding import Array
 from lipcert.search.jacobian import search as searching
 from lipcert.search.jacobian.result import Jacobian
@@ -225,7 +225,7 @@ def test_hints_that_lie(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever cells are split, what is proved is true."""
     net, box, rng = net_of(3, 6, 5, 2, seed=9), Box(np.zeros(3), 0.7), np.random.default_rng(0)
 
-    def lies(_: Asked, cells: Cells, found: Bounded) -> Index:
+    def lies(_: EntryQuestion, cells: Cells, found: Bounded) -> Index:
         free = np.concatenate([np.ones((len(cells), 3), dtype=bool), found.signs == 0], axis=1)
         return np.where(rng.random(len(cells)) < 0.1, NEVER, (free * rng.random(free.shape)).argmax(axis=1))
 

@@ -39,8 +39,7 @@ from lipcert.polynomial.monomials import Monomial, rows_of
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem
 from lipcert.problem.problem import Problem
-from lipcert.proof.krivine import prove_krivine
-from lipcert.proof.stated import refusal, with_error
+from lipcert.proof.polynomials import prove_krivine, refusal, with_error
 from lipcert.rounding import Array
 
 SUBMOMENTS = ("small", "large")

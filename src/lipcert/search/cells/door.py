@@ -22,8 +22,8 @@ from lipcert.problem.norms import Norm
 from lipcert.problem.output import Output, OutputChoice, output_of
 from lipcert.problem.question import Question
 from lipcert.problem.region import Box, Region
-from lipcert.proof.boxes import Asked
 from lipcert.proof.cells import Grid
+from lipcert.proof.partition import BoxQuestion
 from lipcert.proof.tree import MOST_NODES, Tree
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.search.blocks import BlockRunner
@@ -92,7 +92,7 @@ def partition(
     network = network_of(net, region.shape)
     weights = (input_weights, output_weights, inputs)
     question = Question.of_constant(network, [region], output, (norm, output_norm), weights)
-    asked = Asked(network, region, question.norm, question.c, question.frame)
+    asked = BoxQuestion(network, region, question.norm, question.c, question.frame)
     asked.problem  # noqa: B018 - refuses weights that do not fit before anything is written
     along = _whole_cells(cells)
     cover = Tree.none(Grid.equal(region, _counts(along, region), max_cells))
@@ -113,7 +113,7 @@ def partition(
     return found
 
 
-def _result(search: BoxSearch, asked: Asked) -> Partition:
+def _result(search: BoxSearch, asked: BoxQuestion) -> Partition:
     leaves, net, folder = search.leaves, asked.network, search.runner.folder
     cover, rows = leaves.cover()
     upper, lower, spent = leaves.upper, leaves.lower, search.budget.spent()
@@ -156,7 +156,7 @@ def _keep(found: Partition, folder: Path) -> None:
     write_json(folder / "result.json", found.to_dict())
 
 
-def _stated(asked: Asked, cells: int | list[int] | None, goal: CellGoal, most: int) -> dict[str, Any]:
+def _stated(asked: BoxQuestion, cells: int | list[int] | None, goal: CellGoal, most: int) -> dict[str, Any]:
     """Everything that the cells depend on, but for the time: more of it is a reason to resume."""
     parts = (
         []

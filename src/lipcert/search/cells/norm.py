@@ -20,8 +20,8 @@ from lipcert.bounds.propagation import ForwardPass
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.proof.arithmetic import prove_linear
-from lipcert.proof.boxes import Asked, lines_on, preactivations_on
 from lipcert.proof.cells import Cells
+from lipcert.proof.partition import BoxQuestion, lines_on, preactivations_on
 from lipcert.rounding import TINY, Array, gamma
 from lipcert.search.blocks import Found, Hints
 from lipcert.search.scores import best_coordinates, cell_operations, coordinate_scores
@@ -40,7 +40,7 @@ _PASSES, _CALLS = 4.0, 1e5  # operations for one cell: so many times those of it
 class NormOfCells:
     """The objective: the largest norm of the gradient, or of the Jacobian, on every cell (`search.blocks`)."""
 
-    asked: Asked
+    asked: BoxQuestion
 
     @property
     def batch(self) -> int:
@@ -87,7 +87,7 @@ def shares(inputs: int) -> Array:
 class PointsOfCells:
     """Evaluates the question of `asked` at points of its region."""
 
-    asked: Asked
+    asked: BoxQuestion
 
     @cached_property
     def _around(self) -> tuple[Network, int, float]:

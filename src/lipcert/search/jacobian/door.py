@@ -16,7 +16,7 @@ from lipcert.jobs import JobFolder
 from lipcert.problem.network import Network
 from lipcert.problem.region import Ball, Box, Polytope, Region, check_region
 from lipcert.proof.cells import Index
-from lipcert.proof.entries import Asked
+from lipcert.proof.jacobian import EntryQuestion
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.search.jacobian.goal import EntryGoal
 from lipcert.search.jacobian.result import Jacobian
@@ -78,7 +78,7 @@ def jacobian(
     if isinstance(region, Polytope):
         raise InputError("region=Polytope: jacobian is for Box, Ball or Everywhere; leave the half-spaces out")
     scores, columns = chosen("outputs", outputs, network.outputs), chosen("inputs", inputs, network.inputs)
-    asked = Asked(network, region, scores, columns)
+    asked = EntryQuestion(network, region, scores, columns)
     budget = settings.budget()
     with ExitStack() as stack:
         stack.enter_context(one_thread() if budget.repeatable else nullcontext())

@@ -8,7 +8,7 @@ import numpy as np
 
 from lipcert.bounds.interval import Interval
 from lipcert.proof.cells import Cells, Index
-from lipcert.proof.entries import Asked, Bounded
+from lipcert.proof.jacobian import Bounded, EntryQuestion
 from lipcert.proof.tree import Tree
 from lipcert.search.leaves import Leaves
 from lipcert.search.scores import NEVER
@@ -21,7 +21,7 @@ class EntryLeaves(Leaves):
 
     COLUMNS = (*Leaves.COLUMNS, "low", "high")
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: EntryQuestion) -> None:
         super().__init__(asked.root())
         self.low, self.high = asked.anything(1)
         self.away = Interval(np.full(asked.shape, np.inf), np.full(asked.shape, -np.inf))

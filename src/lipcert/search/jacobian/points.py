@@ -6,7 +6,7 @@ import numpy as np
 
 from lipcert.bounds.jacobian import entries_at
 from lipcert.proof.cells import Index
-from lipcert.proof.entries import Asked
+from lipcert.proof.jacobian import EntryQuestion
 from lipcert.rounding import Array
 
 _NUMBERS = 1 << 20  # in one array of values at points
@@ -17,7 +17,7 @@ class ValuesAtPoints:
     """Of every entry (scores, inputs): `most` is at most its largest value next to a point of the region, namely
     points[most_at]; `least` is at least its smallest one."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: EntryQuestion) -> None:
         self.asked = asked
         self.most, self.least = np.full(asked.shape, -np.inf), np.full(asked.shape, np.inf)
         self.most_at, self.least_at = (np.full(asked.shape, -1, dtype=np.int64) for _ in range(2))

@@ -20,9 +20,9 @@ from lipcert.errors import FileFormatError
 from lipcert.jobs import JobFolder
 from lipcert.problem.question import region_arrays
 from lipcert.proof.cells import Cells, Index
-from lipcert.proof.entries import Asked, Bounded, Mask
+from lipcert.proof.certificate import Mask
 from lipcert.proof.file import load_certificate
-from lipcert.proof.jacobian import JacobianCertificate, without_room
+from lipcert.proof.jacobian import Bounded, EntryQuestion, JacobianCertificate, without_room
 from lipcert.proof.tree import Tree
 from lipcert.rounding import Array
 from lipcert.search.jacobian.leaves import EntryLeaves
@@ -31,7 +31,7 @@ CERTIFICATE = "certificate.npz"
 _NONE = -1  # in place of the node of a file
 
 
-def question(asked: Asked, gap: float | None) -> dict[str, Any]:
+def question(asked: EntryQuestion, gap: float | None) -> dict[str, Any]:
     """Everything that is asked, but for time, work and cells: more of them is a reason to resume."""
     return {
         "network": asked.network.sha256,
@@ -42,7 +42,7 @@ def question(asked: Asked, gap: float | None) -> dict[str, Any]:
     }
 
 
-def found_before(job: JobFolder, asked: Asked) -> JacobianCertificate | None:
+def found_before(job: JobFolder, asked: EntryQuestion) -> JacobianCertificate | None:
     """The certificate in a folder where it is about this question; with a note None where it is of no use.
 
     Whether it proves anything is not asked: its splits are advice, and its cells are bounded again.
@@ -65,7 +65,7 @@ def found_before(job: JobFolder, asked: Asked) -> JacobianCertificate | None:
 class Searching(Protocol):
     """The part of a search that the cells of an earlier run need."""
 
-    asked: Asked
+    asked: EntryQuestion
     leaves: EntryLeaves
 
     def missing(self, entries: Interval) -> Array: ...

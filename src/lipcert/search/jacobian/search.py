@@ -18,8 +18,8 @@ from lipcert.budget import Budget
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.proof.cells import Cells, Index, kinked
-from lipcert.proof.entries import Asked, Bounded, Mask, bounded
-from lipcert.proof.jacobian import JacobianCertificate
+from lipcert.proof.certificate import Mask
+from lipcert.proof.jacobian import Bounded, EntryQuestion, JacobianCertificate, bounded
 from lipcert.proof.tree import MOST_SIGNED_NODES
 from lipcert.rounding import Array
 from lipcert.search.jacobian.goal import EntryGoal, scales
@@ -58,7 +58,9 @@ class JacobianSearch(LeafSearch[EntryLeaves]):
     """Blocks of cells are split until all entries are good enough. The region is bounded first, however long it takes,
     and so are the cells of an earlier run (`before`)."""
 
-    def __init__(self, asked: Asked, goal: EntryGoal, most: int, before: JacobianCertificate | None = None) -> None:
+    def __init__(
+        self, asked: EntryQuestion, goal: EntryGoal, most: int, before: JacobianCertificate | None = None
+    ) -> None:
         super().__init__(EntryLeaves(asked), most)
         self.asked, self.goal, self.before = asked, goal, before
         self.seen = ValuesAtPoints(asked)
@@ -202,7 +204,7 @@ class JacobianSearch(LeafSearch[EntryLeaves]):
             self.on_progress(JacobianProgress(seconds, good.size, int(good.sum()), self.cells, len(self.leaves)))
 
 
-def choices(asked: Asked, cells: Cells, found: Bounded) -> Index:
+def choices(asked: EntryQuestion, cells: Cells, found: Bounded) -> Index:
     """For every cell the coordinate, or the number of inputs plus that of the neuron, or NEVER."""
     net = asked.network
     slopes = slope_bounds(net, found.pre)
