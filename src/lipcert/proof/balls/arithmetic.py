@@ -1,8 +1,8 @@
 """Proofs that need no numbers, in balls: product of norms, intervals, linear bounds, mixed norms, elimination.
 
 Elimination of slopes takes balls for the terms of the gradient and whole numbers for their tables: every term is a
-whole number of units, with as many units of error as it may be off; sums of whole numbers are exact. The order of elimination
-is that of the first checker: it decides how large tables are, not what they hold.
+whole number of units, with as many units of error as it may be off; sums of whole numbers are exact. The order of
+elimination is that of the first checker: it decides how large tables are, not what they hold.
 """
 
 from __future__ import annotations

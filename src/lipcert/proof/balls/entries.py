@@ -1,7 +1,8 @@
 """The constant on every cell of a box, and the entries of a Jacobian on every cell of a region, in balls.
 
 The cells and the way through them are those of `proof.partition` and `proof.jacobian`. Which entries no path of the
-network can make negative, or positive, follows from signs alone and is asked of the ordinary code (`bounds.jacobian.signed`).
+network can make negative, or positive, follows from signs alone and is asked of the ordinary code
+(`bounds.jacobian.signed`).
 """
 
 from __future__ import annotations
