@@ -320,7 +320,7 @@ def test_covers_are_not_deeper_than_they_may_be(monkeypatch: pytest.MonkeyPatch)
 
 def test_cells_are_checked_in_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many cells a file has: groups of them, those below before the next."""
-    from lipcert.proof import partition
+    from lipcert.proof import partition as proofs
 
     net, region = network(), Box([0.0, 0.0], 1.0)
     found = partition(net, region, cells=5, output=0, gap=0.1, max_cells=60)
@@ -328,9 +328,9 @@ def test_cells_are_checked_in_little_memory(monkeypatch: pytest.MonkeyPatch) -> 
     whole = kept.verify(net)
     assert whole.proved
     groups: list[int] = []
-    on = partition.preactivations_on
+    on = proofs.preactivations_on
 
-    def counted(asked: partition.BoxQuestion, places: Any, signs: Any) -> Any:
+    def counted(asked: proofs.BoxQuestion, places: Any, signs: Any) -> Any:
         groups.append(len(signs))
         return on(asked, places, signs)
 
