@@ -15,7 +15,7 @@ from lipcert.problem.convolution import Convolution, Window
 from lipcert.problem.maps import dense
 from lipcert.readers.graph import rewrites, tensors
 from lipcert.readers.graph.arithmetic import compare
-from lipcert.readers.graph.linear import summed, times
+from lipcert.readers.graph.linear import contract, summed, times
 from lipcert.readers.graph.recognised import choose
 from lipcert.readers.graph.tensors import Graph, Tensor
 from lipcert.readers.graph.terms import Picked, moved
@@ -222,6 +222,8 @@ def test_limits_are_kept_before_anything_is_made(monkeypatch: pytest.MonkeyPatch
     graph = Graph((1, 1000))
     with pytest.raises(InputError, match="beyond the limit"):
         graph.expand(graph.input, (10_000_000, 1000))
+    with pytest.raises(InputError, match="adds up 50,000,000 products, beyond the limit of 33,554,432"):
+        contract(graph, graph.input, "ab", [(np.ones((1000, 50_000)), "bc")], "c")
     set_constant(monkeypatch, "MAX_BLOCKS", 2)
     x = graph.activate(graph.activate(graph.input, RELU), RELU)
     with pytest.raises(InputError, match="groups of neurons"):

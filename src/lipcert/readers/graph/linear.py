@@ -15,6 +15,7 @@ from lipcert.readers.graph.terms import check_entries, check_width
 from lipcert.rounding import Array
 
 Labels = Sequence[str]
+MOST_PRODUCTS = 1 << 25  # of a contraction written down entry by entry: 16 bytes each, and the sparse map made of them
 BOTH = "multiplies two tensors that both depend on the input, which is not piecewise linear"
 
 
@@ -105,6 +106,8 @@ def contract(
     shape = tuple(extent[: len(output)])
     rows = check_width(math.prod(shape))
     check_entries(math.prod(extent))
+    if not dense and math.prod(extent) > MOST_PRODUCTS:
+        raise InputError(f"adds up {math.prod(extent):,} products, beyond the limit of {MOST_PRODUCTS:,}")
     columns = np.broadcast_to(_flat_index(x.shape, labels, space), extent).reshape(-1)
     values = np.ones(extent)
     for constant, names in constants:
