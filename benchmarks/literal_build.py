@@ -23,7 +23,7 @@ from lipcert.polynomial.lcep.methods import literal_bound
 from lipcert.polynomial.lcep.products import product_family
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Everywhere
-from lipcert.proof.krivine import prove_krivine
+from lipcert.proof.polynomials import prove_krivine
 from lipcert.solver.conic.conic import solve_conic
 
 

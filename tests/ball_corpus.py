@@ -16,10 +16,10 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof.arithmetic import prove_interval, prove_linear, prove_mixed, prove_product
 from lipcert.proof.cases import ProvedCase, case_of, case_table, prove_cases
-from lipcert.proof.collapsed import prove_within
 from lipcert.proof.file import read_constant
 from lipcert.proof.leaves import BY_INTERVALS, BY_LINES, problem_on, prove_leaf
-from lipcert.proof.relaxed import prove_multipliers, prove_relaxed
+from lipcert.proof.multipliers import prove_multipliers, prove_relaxed
+from lipcert.proof.sharpened import prove_within
 from lipcert.proof.slopes import Slopes, prove_part
 from lipcert.relaxation.slopes import SlopeMultipliers, SlopeProgram, slope_program
 from lipcert.relaxation.specification import Specification, build

@@ -44,8 +44,8 @@ from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate, Multipliers
 from lipcert.proof.arithmetic import prove_elimination, prove_interval, prove_linear, prove_mixed, prove_product
 from lipcert.proof.cases import ProvedCase, case_of, case_table, prove_cases
-from lipcert.proof.collapsed import prove_within
 from lipcert.proof.file import load_certificate
+from lipcert.proof.sharpened import prove_within
 from lipcert.proof.slopes import prove_slopes
 from lipcert.proof.verify import verify
 from lipcert.relaxation.slopes import slope_program

@@ -13,7 +13,7 @@ import lipcert
 from lipcert import Box, Certificate
 from lipcert.cli.app import run
 from lipcert.errors import how_to_install
-from lipcert.proof.balls import work
+from lipcert.proof.balls import check
 from lipcert.proof.margins import MarginProof, certificate_of, linear_margins
 from tests.problems import net_of
 
@@ -85,7 +85,7 @@ def test_margins(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: 
 
 def test_too_large(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("flint", reason="python-flint is not here: pip install 'lipcert[exact]'")
-    monkeypatch.setattr(work, "MOST_WORK", 100.0)
+    monkeypatch.setattr(check, "MOST_WORK", 100.0)
     assert run([*command(folder, "linear"), "--exact"]) == 2
     error = capsys.readouterr().err.strip()
     assert "too large for the exact check" in error

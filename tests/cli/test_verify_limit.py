@@ -20,9 +20,9 @@ from lipcert.cli.app import run
 from lipcert.errors import FileFormatError
 from lipcert.problem.norms import INF
 from lipcert.problem.question import Question
-from lipcert.proof import cost, relaxed
+from lipcert.proof import cost, multipliers
 from lipcert.proof.leaves import BY_LINES, Empty
-from lipcert.proof.relaxed import Multipliers
+from lipcert.proof.multipliers import Multipliers
 from lipcert.relaxation.specification import Specification
 from lipcert.steps import Expired, Watch, watched
 from tests.problems import net_of
@@ -58,7 +58,7 @@ def tree_of(leaf: Any, levels: int) -> Certificate:
 def test_a_leaf_without_what_it_needs_is_refused_before_anything_is_built(
     leaf: Any, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relaxed, "build", lambda *_: pytest.fail("a relaxation was built"))
+    monkeypatch.setattr(multipliers, "build", lambda *_: pytest.fail("a relaxation was built"))
     path = tmp_path / "tree.npz"
     tree_of(leaf, 5).save(path)
     with pytest.raises(FileFormatError, match=words):

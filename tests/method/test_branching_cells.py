@@ -22,8 +22,8 @@ from lipcert.method.branching.refute import refute
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
 from lipcert.proof.file import load_certificate
+from lipcert.proof.interior import covers, no_interior_unbounded
 from lipcert.proof.leaves import BASIS, BY_INTERVALS, BY_LINES, COEFFICIENTS, Empty, check_leaves, prove_nowhere
-from lipcert.proof.nowhere import covers, no_interior
 from lipcert.proof.tree import Tree
 from lipcert.proof.verify import verify
 from lipcert.rounding import Array
@@ -84,10 +84,10 @@ def test_numbers_that_do_not_fit_prove_nothing() -> None:
     bounds = bounds_of(net, [cell])
     pre, c = bounds.pre, np.zeros(net.neurons)
     for wrong in (np.array([0]), np.array([0, 0]), np.array([0, 9]), np.array([-1, 2])):
-        assert not no_interior(net, pre, c, wrong.astype(np.int64))
-    assert not no_interior(net, pre, c[:-1], np.zeros(0, dtype=np.int64))
-    assert not no_interior(net, pre, c, np.zeros(0, dtype=np.int64))  # nothing at all
-    assert not no_interior(net, pre, np.full(net.neurons, np.nan), np.array([0, 1]))
+        assert not no_interior_unbounded(net, pre, c, wrong.astype(np.int64))
+    assert not no_interior_unbounded(net, pre, c[:-1], np.zeros(0, dtype=np.int64))
+    assert not no_interior_unbounded(net, pre, c, np.zeros(0, dtype=np.int64))  # nothing at all
+    assert not no_interior_unbounded(net, pre, np.full(net.neurons, np.nan), np.array([0, 1]))
     for numbers in ({}, {COEFFICIENTS: c}, {COEFFICIENTS: c, BASIS: np.array([np.inf, 0.0])}):
         assert not Empty(numbers).shows(net, cell, bounds)
 
@@ -100,8 +100,8 @@ def test_a_neuron_that_is_always_zero_refuses_nothing() -> None:
             bounds = bounds_of(net, [cell])
             for first in (-1.0, 1.0):
                 c = np.array([first, 0.0, 0.0, 0.0])
-                assert not no_interior(net, bounds.pre, c, np.zeros(0, dtype=np.int64))
-                assert not no_interior(net, bounds.pre, c, np.array([1]))
+                assert not no_interior_unbounded(net, bounds.pre, c, np.zeros(0, dtype=np.int64))
+                assert not no_interior_unbounded(net, bounds.pre, c, np.array([1]))
             if split.layer == 1:
                 assert refute(net, cell, bounds, Budget.unlimited()) is None
 

@@ -15,8 +15,7 @@ from lipcert.polynomial.hierarchy.faces import reduce_bases, reduce_pairs
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.solve import relax, solve_model
 from lipcert.polynomial.polynomial import total
-from lipcert.proof.sos.absorb import MOST_FRACTIONS, absorb_in_both, absorb_in_entries
-from lipcert.proof.sos.identity import Identity
+from lipcert.proof.sos.absorb import MOST_FRACTIONS, Identity, absorb_in_both, absorb_in_entries
 from lipcert.proof.sos.prove import prove_weights, weights_of
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import solve_conic

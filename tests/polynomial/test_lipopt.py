@@ -24,7 +24,7 @@ from lipcert.polynomial.lcep.literal import ProductProof
 from lipcert.polynomial.lcep.products import ProductFamily, product_family
 from lipcert.polynomial.lcep.separation import Lattice, ProductSums, Selection
 from lipcert.problem.problem import Problem
-from lipcert.proof.krivine import prove_krivine
+from lipcert.proof.polynomials import prove_krivine
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicProblem, ConicSolution, ConicStatus, solve_conic
 from tests.conftest import ROOT

@@ -15,7 +15,7 @@ from lipcert.polynomial import Polynomial, PolynomialProblem
 from lipcert.polynomial.language import read_pop
 from lipcert.polynomial.points.local import TOLERANCE, Compiled, LocalProblem, _augmented
 from lipcert.polynomial.points.search import judge, runaway, search
-from lipcert.proof.points import exact_value, proved_value
+from lipcert.proof.polynomials import exact_value, proved_value
 from lipcert.rounding import Array
 
 monomials = st.lists(st.integers(0, 2), max_size=4).map(lambda m: tuple(sorted(m)))

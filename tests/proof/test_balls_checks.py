@@ -19,14 +19,14 @@ from lipcert.problem.activations import ACTIVATIONS
 from lipcert.problem.blocks import Block
 from lipcert.problem.problem import Problem
 from lipcert.proof.arithmetic import Arithmetic
-from lipcert.proof.balls import check, check_with_balls, collapsed, margins, margins_with_balls, rows, slopes, work
+from lipcert.proof.balls import check, check_with_balls, collapsed, margins_with_balls, rows, slopes
 from lipcert.proof.balls.arithmetic import tangent_values
 from lipcert.proof.balls.cells import Hint, cell_bounds, proved_slopes, region_bounds
 from lipcert.proof.balls.curves import shifts, slope_bounds, value_bounds
 from lipcert.proof.balls.forms import Forms, no_sides
 from lipcert.proof.balls.gradients import Adjoint, Readers
+from lipcert.proof.balls.interior import no_interior_unbounded
 from lipcert.proof.balls.maps import _by_squares
-from lipcert.proof.balls.nowhere import no_interior
 from lipcert.proof.balls.numbers import (
     BITS,
     above,
@@ -41,13 +41,12 @@ from lipcert.proof.balls.numbers import (
 from lipcert.proof.balls.systems import System
 from lipcert.proof.balls.trees import check_tree, is_empty
 from lipcert.proof.cases import Cases, ProvedCase
-from lipcert.proof.collapsed import Within
 from lipcert.proof.leaves import BY_LINES, SIDES, Empty
 from lipcert.proof.margins import MarginProof, certificate_of, linear_margins, prove_margin
+from lipcert.proof.multipliers import Multipliers
 from lipcert.proof.nogoods import Nogoods
 from lipcert.proof.nogoods import System as FloatSystem
-from lipcert.proof.relaxed import Multipliers
-from lipcert.proof.sharpened import Sharper
+from lipcert.proof.sharpened import Sharper, Within
 from lipcert.proof.slopes import Slopes
 from lipcert.relaxation.margin import margin
 from lipcert.relaxation.slopes import slope_program
@@ -214,11 +213,11 @@ def test_too_large_is_said_before_anything_is_done(monkeypatch: pytest.MonkeyPat
     net = small_net(2, 3, 2, 1, seed=3)
     problem = problem_of(net, BOX)
     certificate = Certificate.of(problem, Arithmetic("linear"), 1.0)
-    monkeypatch.setattr(work, "MOST_WORK", 10.0)
+    monkeypatch.setattr(check, "MOST_WORK", 10.0)
     monkeypatch.setattr(check, "region_bounds", None)
     with pytest.raises(MethodError, match=r"^too large for the exact check: about .* more than"):
         check_with_balls(certificate, net)
-    monkeypatch.setattr(margins, "region_bounds", None)
+    monkeypatch.setattr(check, "region_bounds", None)
     proof = MarginProof(np.ones(1), 1.0)
     with pytest.raises(MethodError, match="too large for the exact check"):
         margins_with_balls(certificate_of(net, BOX, (proof,)), net)
@@ -338,12 +337,12 @@ def test_rational_proofs_of_no_interior() -> None:
     for bias, flat in ((0.0, True), (-0.1, True), (0.1, False)):
         net = Network.from_weights([np.array([[1.0], [-1.0]]), np.ones((1, 2))], [np.full(2, bias), np.zeros(1)])
         pre = (Interval(np.zeros(2), np.full(2, np.inf)),)
-        assert no_interior(net, pre, np.array([1.0, 5.0]), np.array([1])) == flat
-        assert not no_interior(net, pre, np.array([-1.0, 5.0]), np.array([1]))  # against both signs
+        assert no_interior_unbounded(net, pre, np.array([1.0, 5.0]), np.array([1])) == flat
+        assert not no_interior_unbounded(net, pre, np.array([-1.0, 5.0]), np.array([1]))  # against both signs
         for basis in ([0, 1], [7], [-1]):
-            assert not no_interior(net, pre, np.ones(2), np.array(basis))
-        assert not no_interior(net, pre, np.array([1.0, np.nan]), np.array([1]))
-        assert not no_interior(net, pre, np.ones(2), np.zeros(0, dtype=np.int64))  # nothing cancels
+            assert not no_interior_unbounded(net, pre, np.ones(2), np.array(basis))
+        assert not no_interior_unbounded(net, pre, np.array([1.0, np.nan]), np.array([1]))
+        assert not no_interior_unbounded(net, pre, np.ones(2), np.zeros(0, dtype=np.int64))  # nothing cancels
 
 
 def test_patterns_are_checked() -> None:

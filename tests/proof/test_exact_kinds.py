@@ -161,7 +161,7 @@ def test_what_balls_prove_of_entries_is_true(entries: tuple[Network, JacobianCer
 def test_what_is_too_large_is_said_at_once(
     kind: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lipcert.proof.balls.work.MOST_WORK", 100.0)
+    monkeypatch.setattr("lipcert.proof.balls.check.MOST_WORK", 100.0)
     path = a_file(kind)
     network = str(OLD / "networks" / f"{load_proof(path).network_sha256[:12]}.npz")
     assert run(["verify", str(path), "--network", network, "--exact"]) == 2

@@ -25,11 +25,11 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof.balls.check import check_with_balls
 from lipcert.proof.balls.interior import no_interior as flat_in_fractions
-from lipcert.proof.collapsed import Within
 from lipcert.proof.file import load_certificate
 from lipcert.proof.interior import has_interior, known_signs, no_interior, row_count
 from lipcert.proof.leaves import BY_LINES, ROWS, Empty
 from lipcert.proof.nogoods import Signs, System
+from lipcert.proof.sharpened import Within
 from lipcert.proof.tree import Tree
 from lipcert.rounding import Array
 from lipcert.search.progress import CLOSED

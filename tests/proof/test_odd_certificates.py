@@ -31,8 +31,8 @@ from lipcert.proof.certificate import Certificate
 from lipcert.proof.file import load_certificate
 from lipcert.proof.leaves import BY_LINES, are_places
 from lipcert.proof.margins import MarginProof, certificate_of, linear_margins
+from lipcert.proof.multipliers import Multipliers
 from lipcert.proof.partition import PartitionCertificate
-from lipcert.proof.relaxed import Multipliers
 from lipcert.proof.tree import Tree
 from lipcert.relaxation.cuts import Cuts
 from lipcert.relaxation.specification import build
@@ -320,7 +320,7 @@ def test_covers_are_not_deeper_than_they_may_be(monkeypatch: pytest.MonkeyPatch)
 
 def test_cells_are_checked_in_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many cells a file has: groups of them, those below before the next."""
-    from lipcert.proof import boxes
+    from lipcert.proof import partition as proofs
 
     net, region = network(), Box([0.0, 0.0], 1.0)
     found = partition(net, region, cells=5, output=0, gap=0.1, max_cells=60)
@@ -328,13 +328,13 @@ def test_cells_are_checked_in_little_memory(monkeypatch: pytest.MonkeyPatch) -> 
     whole = kept.verify(net)
     assert whole.proved
     groups: list[int] = []
-    on = boxes.preactivations_on
+    on = proofs.preactivations_on
 
-    def counted(asked: boxes.BoxQuestion, places: Any, signs: Any) -> Any:
+    def counted(asked: proofs.BoxQuestion, places: Any, signs: Any) -> Any:
         groups.append(len(signs))
         return on(asked, places, signs)
 
-    monkeypatch.setattr("lipcert.proof.boxes.preactivations_on", counted)
+    monkeypatch.setattr("lipcert.proof.partition.preactivations_on", counted)
     monkeypatch.setattr("lipcert.proof.cells._NUMBERS", 7 * net.neurons)
     again = kept.verify(net)
     assert max(groups) <= 7

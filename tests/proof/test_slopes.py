@@ -36,10 +36,9 @@ from lipcert.problem.problem import Problem
 from lipcert.proof import pieces
 from lipcert.proof.arithmetic import prove_product
 from lipcert.proof.balls import check_with_balls
-from lipcert.proof.collapsed import Within
 from lipcert.proof.file import load_certificate
-from lipcert.proof.piece import what_is_left
-from lipcert.proof.pieces import Steps, check_program, prove_program
+from lipcert.proof.pieces import Steps, check_program, prove_program, what_is_left
+from lipcert.proof.sharpened import Within
 from lipcert.proof.slopes import WHOLE, Part, Slopes, prove_slopes
 from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram, orders_of, slope_program
 from lipcert.rounding import Array

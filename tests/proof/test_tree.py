@@ -17,9 +17,9 @@ from lipcert.bounds.cell import Cell
 from lipcert.problem.problem import Problem
 from lipcert.proof.cells import Grid
 from lipcert.proof.leaves import BY_INTERVALS, BY_LINES, Empty, Kind, Leaves, problem_on, prove_leaf
+from lipcert.proof.multipliers import Multipliers
 from lipcert.proof.nogoods import Nogoods
 from lipcert.proof.preorder import read_preorder
-from lipcert.proof.relaxed import Multipliers
 from lipcert.proof.tree import LEAF, Tree, digest, level_order, read_tree
 from lipcert.relaxation.specification import build, plan_specification
 from lipcert.solver.rank_two import Options, solve_rank_two

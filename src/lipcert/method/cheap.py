@@ -25,7 +25,7 @@ from lipcert.proof.arithmetic import (
 from lipcert.proof.arithmetic import (
     refusal as elimination_refusal,
 )
-from lipcert.proof.collapsed import prove_within
+from lipcert.proof.sharpened import prove_within
 from lipcert.relaxation.reduction import gains_of
 from lipcert.steps import DENSE, RATES, SPARSE, THIN, Expired
 from lipcert.witness import Witness, evaluate

@@ -22,7 +22,7 @@ from lipcert.method.slopes import SLOPES_PROOFS, Slopes, SlopeSolves, run_slopes
 from lipcert.method.tight import ResumeState, Tight
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
-from lipcert.proof.collapsed import prove_within
+from lipcert.proof.sharpened import prove_within
 from lipcert.search.loop import SearchOutcome, SearchState
 from lipcert.search.progress import Status
 from lipcert.search.scores import BOXES_UP_TO, cell_operations

@@ -8,8 +8,8 @@ from lipcert.budget import Budget
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.problem.problem import Problem
-from lipcert.proof.literal import prove_literal
-from lipcert.proof.literal import refusal as literal_refusal
+from lipcert.proof.certificate import Certificate
+from lipcert.proof.polynomials import refusal as literal_refusal
 from lipcert.search.progress import Status
 from lipcert.solver import CONIC_SOLVERS, ConicStatus
 from lipcert.steps import DENSE, RATES
@@ -45,7 +45,7 @@ class Literal(Method):
             return
         if bracket.certificate is not None and bracket.upper < upper:
             bracket.note(f"{bracket.certificate.method} proves {bracket.upper:.6g}, which is less")
-        bracket.certificate = prove_literal(problem, info.proof, upper)
+        bracket.certificate = Certificate.of(problem, info.proof, upper)
         bracket.report()
 
     @staticmethod

@@ -24,8 +24,8 @@ from lipcert.method.solving import BUILD_CALLS
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
 from lipcert.proof.cases import case_of, case_table
-from lipcert.proof.collapsed import prove_within
-from lipcert.proof.piece import is_narrow
+from lipcert.proof.pieces import is_narrow
+from lipcert.proof.sharpened import prove_within
 from lipcert.proof.slopes import CASES_MOST, WHOLE, Part, prove_part, prove_parts
 from lipcert.relaxation.slopes import (
     SlopeBlock,

@@ -13,8 +13,7 @@ from lipcert.budget import Budget
 from lipcert.method.bracket import BracketView
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
-from lipcert.proof.multipliers import factored_order
-from lipcert.proof.relaxed import prove_relaxed
+from lipcert.proof.multipliers import factored_order, prove_relaxed
 from lipcert.relaxation.cuts import NO_CUTS, Cuts, separate, with_cuts
 from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.specification import Specification, build, plan_specification

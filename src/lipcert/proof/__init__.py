@@ -3,9 +3,8 @@
 from lipcert.proof.arithmetic import Arithmetic, prove_interval, prove_product
 from lipcert.proof.cases import Cases
 from lipcert.proof.certificate import Certificate, Proof
-from lipcert.proof.collapsed import Within, prove_within
-from lipcert.proof.relaxed import Multipliers, prove_relaxed
-from lipcert.proof.sharpened import Sharpened
+from lipcert.proof.multipliers import Multipliers, prove_relaxed
+from lipcert.proof.sharpened import Sharpened, Within, prove_within
 from lipcert.proof.slopes import Slopes, prove_slopes
 from lipcert.proof.tree import Tree
 

@@ -21,7 +21,7 @@ from lipcert.problem.problem import Problem
 from lipcert.proof.arithmetic import jacobian_bounds
 from lipcert.proof.certificate import Certificate
 from lipcert.proof.encoding import decode_numbers, decode_specifications, encode
-from lipcert.proof.relaxed import Multipliers
+from lipcert.proof.multipliers import Multipliers
 from lipcert.rounding import Array, best, worst
 
 

@@ -11,10 +11,9 @@ from itertools import pairwise
 from lipcert.problem.network import Network
 from lipcert.proof.cases import Cases
 from lipcert.proof.certificate import Proof
-from lipcert.proof.collapsed import Within
+from lipcert.proof.multipliers import Multipliers
 from lipcert.proof.preorder import Preorder
-from lipcert.proof.relaxed import Multipliers
-from lipcert.proof.sharpened import Sharpened
+from lipcert.proof.sharpened import Sharpened, Within
 from lipcert.proof.slopes import Slopes
 from lipcert.proof.tree import Tree
 

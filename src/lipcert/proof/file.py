@@ -22,11 +22,11 @@ from lipcert.files.boundary import located
 from lipcert.files.numbers import LARGEST_WHOLE, one_real, one_whole, whole, word
 from lipcert.problem import question
 from lipcert.problem.question import LargestNorm, Question
-from lipcert.proof import collapsed, encoding, literal, preorder, sharpened, slopes, tree
+from lipcert.proof import encoding, preorder, sharpened, slopes, tree
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import read_cases
 from lipcert.proof.certificate import VERSION, Certificate, Envelope, Proof
-from lipcert.proof.relaxed import Multipliers
+from lipcert.proof.multipliers import Multipliers
 from lipcert.relaxation.specification import RELAXATIONS
 
 E = TypeVar("E", bound=Envelope)
@@ -65,15 +65,21 @@ CONTENT = {
     "cells": "of_grid|claims",  # and the names of a tree
     "jacobian": "points|lower|upper|seen_least|seen_most|least_at|most_at",  # likewise
     "union": r"regions|part_\d{1,4}",
-    "polynomial": "problem|sense|bound|cut",  # and the names of a relaxation, which `literal` has
+    "polynomial": "problem|sense|bound|cut",  # and the names of a relaxation as stated
 }
-_PARTS = (tree, preorder, slopes, literal)
-_STATED = ("kind", *OF_1_0_0, question.NAMES, question.WORDS)
-_PROOFS = (collapsed.NAME, sharpened.NAMES, *(part.NAMES for part in _PARTS))
-_NAMES = re.compile("|".join((*_STATED, *_PROOFS, *CONTENT.values())))
-_TEXTS = frozenset({"kind", "proof", "method", "problem", "sense"}).union(
+# The arrays of a relaxation that is solved as the paper states it.
+STATED = (
+    "literal_form|krivine_(degree|index|numbers)|"
+    "sos_(basis|blocks|cuts|mix|equalities|inequalities|rules|factors|products|families|scale|factor|index|numbers)"
+)
+_PARTS = (tree, preorder, slopes)
+_QUESTION = ("kind", *OF_1_0_0, question.NAMES, question.WORDS)
+_PROOFS = (sharpened.COLLAPSED, sharpened.NAMES, STATED, *(part.NAMES for part in _PARTS))
+_NAMES = re.compile("|".join((*_QUESTION, *_PROOFS, *CONTENT.values())))
+_TEXTS = frozenset({"kind", "proof", "method", "problem", "sense", "literal_form"}).union(
     question.TEXTS, *(part.TEXTS for part in _PARTS)
 )
+STATED_READER = "lipcert.polynomial.lcep.literal"  # it comes after this room, so a file that needs it loads it
 _ADVICE = "write the certificate again"
 
 
@@ -157,10 +163,10 @@ def _sharpened(arrays: Mapping[str, Any], method: str) -> Proof:
 
 
 def _proof(arrays: Mapping[str, Any], method: str) -> Proof:
-    if collapsed.NAME not in arrays:
+    if sharpened.COLLAPSED not in arrays:
         return _plain_proof(arrays, method)
-    one_whole(arrays, collapsed.NAME, 1, 1)  # it says that the proof is about the collapsed problem
-    return collapsed.Within(_plain_proof(arrays, method))
+    one_whole(arrays, sharpened.COLLAPSED, 1, 1)  # it says that the proof is about the collapsed problem
+    return sharpened.Within(_plain_proof(arrays, method))
 
 
 def _plain_proof(arrays: Mapping[str, Any], method: str) -> Proof:
@@ -184,6 +190,7 @@ def _plain_proof(arrays: Mapping[str, Any], method: str) -> Proof:
         case "slopes":
             return slopes.read_slopes(arrays)
         case "literal" | "lipopt":
-            return literal.read_literal(kind, arrays, method)
+            found: Proof = importlib.import_module(STATED_READER).read_stated(kind, arrays, method)
+            return found
         case _:
             raise FileFormatError(f"an unknown kind of proof, {kind!r}; upgrade lipcert")

@@ -48,16 +48,15 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import Everywhere, Region, hull, sides_of
 from lipcert.proof import encoding
 from lipcert.proof.arithmetic import INTERVAL, LINEAR, Arithmetic
-from lipcert.proof.interior import has_interior, known_signs, no_interior, row_count
+from lipcert.proof.interior import has_interior, known_signs, no_interior, no_interior_unbounded, row_count
+from lipcert.proof.multipliers import Multipliers, prove_multipliers
 from lipcert.proof.nogoods import Nogoods, Signs, System, no_nogoods, read_nogoods
-from lipcert.proof.nowhere import no_interior as nowhere
-from lipcert.proof.relaxed import Multipliers, prove_multipliers
 from lipcert.relaxation.model import Index, Relaxation
 from lipcert.relaxation.specification import Specification
 from lipcert.rounding import Array, best
 
 SIDES = "half-spaces"  # the name of an empty cell's multipliers, one for every neuron and then for the region's
-COEFFICIENTS, BASIS = "coefficients", "basis"  # the same on the whole space (`proof.nowhere`)
+COEFFICIENTS, BASIS = "coefficients", "basis"  # the same on the whole space (`proof.interior`)
 ROWS = "rows"  # of a cell of a bounded region without interior (`proof.interior`)
 
 
@@ -76,7 +75,7 @@ class Empty:
             basis, c = self.multipliers.get(BASIS), self.multipliers.get(COEFFICIENTS)
             if c is None or basis is None or not are_places(basis, len(c)):
                 return False
-            return nowhere(net, bounds.pre, c, basis.astype(np.int64))
+            return no_interior_unbounded(net, bounds.pre, c, basis.astype(np.int64))
         if ROWS in self.multipliers:
             rows = self.rows(net, cell.region, region or cell.region)
             return rows is not None and no_interior(net, cell.region, known_signs(bounds.pre), rows)

@@ -8,6 +8,8 @@ and the slack, for any y and any t >= 0; likewise -z_k. Best multipliers give wh
 give; any others give something that is true as well. All this happens on the network of the open neurons where that is
 smaller (`bounds.collapse`): their z are those of the network itself. Blocks are bounded in one pass upward, in which
 each is also bounded by linear forms again, from the sharper bounds of those before it (`bounds.propagation`).
+
+`Within` is a proof about the network of the open neurons, which is a proof about the network itself.
 """
 
 from __future__ import annotations
@@ -28,10 +30,11 @@ from lipcert.problem.activations import IDENTITY
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull, sides_of
-from lipcert.proof.certificate import Proof
+from lipcert.proof.certificate import Certificate, Proof
 from lipcert.proof.nogoods import Index, System
 from lipcert.rounding import Array
 
+COLLAPSED = "collapsed"  # the flag in a file of a proof about the network of the open neurons
 NAMES = "sharpened_targets|sharpened_rows|sharpened_numbers"
 _NUMBERS = 1 << 22  # multipliers laid out at a time
 
@@ -209,3 +212,31 @@ def narrowed(z: Interval, targets: Index, top: Array) -> Interval:
     np.fmin.at(hi, targets[above, 1], top[above])
     np.fmax.at(lo, targets[~above, 1], -top[~above])
     return Interval(lo, hi)
+
+
+@dataclass(frozen=True, eq=False)
+class Within:
+    """A proof about the collapsed problem. A file keeps that proof and a flag: the checker collapses again."""
+
+    inner: Proof
+
+    @property
+    def method(self) -> str:
+        """The name of the method that proved it of the collapsed problem."""
+        return self.inner.method
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """The arrays that a file keeps of the proof, by name."""
+        return self.inner.arrays() | {COLLAPSED: np.array(1)}
+
+    def check(self, problem: Problem) -> float:
+        """The bound of the inner proof on the collapsed problem plus its price; infinite where nothing collapses."""
+        small = collapse(problem)
+        return np.inf if small is None else small.above(self.inner.check(small.problem))
+
+
+def prove_within(problem: Problem, certificate: Certificate) -> Certificate:
+    """The certificate about a problem from one about its collapsed problem, which must exist."""
+    small = collapse(problem)
+    assert small is not None
+    return Certificate.of(problem, Within(certificate.proof), small.above(certificate.upper))

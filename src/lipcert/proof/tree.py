@@ -44,8 +44,8 @@ from lipcert.proof.leaves import (
     proved_nogoods,
     read_leaves,
 )
+from lipcert.proof.multipliers import Multipliers
 from lipcert.proof.nogoods import refusal
-from lipcert.proof.relaxed import Multipliers
 from lipcert.rounding import Array, worst
 from lipcert.steps import step
 

@@ -501,8 +501,7 @@ def test_global_regions_have_no_cells(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_leaf_that_no_walk_reaches_has_no_finite_bound() -> None:
     """A node behind the end of the tree is no part of the cover; nothing is proved of it, whoever forgot `fault`."""
-    from lipcert.proof.boxes import BoxQuestion
-    from lipcert.proof.partition import cover_uppers
+    from lipcert.proof.partition import BoxQuestion, cover_uppers
 
     net, box = net_of(2, 8, 1, seed=5), Box([0.3, 0.3], 0.2)
     grid = Tree.none(Grid.equal(box, (2, 2), most=4))
@@ -515,7 +514,7 @@ def test_leaf_that_no_walk_reaches_has_no_finite_bound() -> None:
 
 def test_slopes_of_halves_are_inherited() -> None:
     """Signs pass from a box to its halves: what is known of a neuron is not asked again."""
-    from lipcert.proof.boxes import BoxQuestion, preactivations_on
+    from lipcert.proof.partition import BoxQuestion, preactivations_on
 
     net, box = net_of(2, 8, 8, 1, seed=5), Box([0.3, 0.3], 0.2)
     asked = BoxQuestion(net, box, Norm("inf"), np.ones(1))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lipcert import Ball, Box, Everywhere, FileFormatError, Jacobian, Network, jacobian
 from lipcert.bounds.interval import Interval
 from lipcert.cli.app import run
-from lipcert.proof import entries
+from lipcert.proof import jacobian as proofs
 from lipcert.proof.cells import Cells, halves
 from lipcert.proof.file import load_certificate
 from lipcert.proof.jacobian import JacobianCertificate
@@ -179,11 +179,11 @@ def wide_chain(levels: int, wide: int, region: Box) -> Tree:
 def test_cells_that_wait_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """However a tree is made, its cells are checked in little memory."""
     net, region = net_of(2, 3, 1), Box(np.zeros(2), 1.0)
-    asked = entries.EntryQuestion(net, region, np.arange(1), np.arange(2))
+    asked = proofs.EntryQuestion(net, region, np.arange(1), np.arange(2))
     monkeypatch.setattr("lipcert.proof.cells._NUMBERS", 16 * 3)
     assert asked.batch == 16
     waiting, most = 1, 0
-    bounded = entries.bounded
+    bounded = proofs.bounded
 
     def taken(asked: Any, cells: Any, *rest: Any) -> Any:
         nonlocal waiting
@@ -199,10 +199,10 @@ def test_cells_that_wait_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     splits = wide_chain(150, 18, region)
     assert splits.fault(net, region) is None
     anything = Interval(np.full((1, 2), -1e9), np.full((1, 2), 1e9))
-    whole = entries.enclosure(asked, splits, anything)
-    monkeypatch.setattr(entries, "bounded", taken)
-    monkeypatch.setattr(entries, "halves", made)
-    again = entries.enclosure(asked, splits, anything)
+    whole = proofs.enclosure(asked, splits, anything)
+    monkeypatch.setattr(proofs, "bounded", taken)
+    monkeypatch.setattr(proofs, "halves", made)
+    again = proofs.enclosure(asked, splits, anything)
     assert whole is not None
     assert again is not None
     assert waiting == 0

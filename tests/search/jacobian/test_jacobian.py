@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lipcert import Ball, Box, Everywhere, InputError, Network, Polytope, SoundnessError, Status, jacobian
 from lipcert.bounds.jacobian import entries_at
 from lipcert.proof.cells import Cells, Index
-from lipcert.proof.entries import Bounded, EntryQuestion
+from lipcert.proof.jacobian import Bounded, EntryQuestion
 from lipcert.rounding import Array
 from lipcert.search.jacobian import search as searching
 from lipcert.search.jacobian.result import Jacobian

@@ -1,4 +1,4 @@
-"""A linear program for the coefficients that show that a cell of the whole space has no interior (`proof.nowhere`).
+"""A linear program for the coefficients that show that a cell of the whole space has no interior (`proof.interior`).
 
 Its vertices have as many zeros as they can, but the coefficients of a basis are solved for once more and need room for
 that: so the program asks for slack in as many rows of the first block as possible.
@@ -13,8 +13,8 @@ from lipcert.budget import Budget
 from lipcert.problem.activations import IDENTITY
 from lipcert.problem.maps import dense
 from lipcert.problem.network import Network
+from lipcert.proof.interior import covers
 from lipcert.proof.leaves import Empty, prove_nowhere
-from lipcert.proof.nowhere import covers
 from lipcert.rounding import Array
 from lipcert.steps import SCALAR, THIN
 

@@ -33,7 +33,7 @@ from lipcert.polynomial.lcep.chain import Index, Multilinear, gradient_polynomia
 from lipcert.polynomial.lcep.products import KrivineProgram, product_family
 from lipcert.polynomial.lcep.separation import Lattice, Mask, ProductSums, Selection
 from lipcert.problem.problem import Problem
-from lipcert.proof.krivine import prove_krivine
+from lipcert.proof.polynomials import prove_krivine
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import Cone, ConicProblem, ConicSolution, ConicStatus, solve_conic
 from lipcert.steps import SPARSE

@@ -39,8 +39,7 @@ from lipcert.polynomial.monomials import Monomial, rows_of
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem
 from lipcert.problem.problem import Problem
-from lipcert.proof.krivine import prove_krivine
-from lipcert.proof.literal import refusal, with_error
+from lipcert.proof.polynomials import prove_krivine, refusal, with_error
 from lipcert.rounding import Array
 
 SUBMOMENTS = ("small", "large")
@@ -252,7 +251,7 @@ class ProductProof:
         return prove_krivine(family.program(f, index), self.numbers[place])
 
 
-def read_literal(kind: str, arrays: Mapping[str, Any], method: str) -> MomentProof | ProductProof:
+def read_stated(kind: str, arrays: Mapping[str, Any], method: str) -> MomentProof | ProductProof:
     """A proof from the arrays of a file; nothing in it is believed before `check`."""
     name = method.removesuffix("-literal")
     if kind == "literal":

@@ -15,7 +15,7 @@ from lipcert.polynomial.lcep.lipopt import lipopt
 from lipcert.polynomial.lcep.literal import SUBMOMENTS, MomentProof, ProductProof, hr, lifted, shor
 from lipcert.problem.problem import Problem
 from lipcert.proof.certificate import Proof
-from lipcert.proof.literal import check_literal, with_error
+from lipcert.proof.polynomials import refusal, with_error
 
 LITERAL_METHODS = ("shor", "hr1", "hr2", "hr3", "lipopt3", "lipopt4", "lifting")
 _NUMBERED = re.compile(r"(hr|lipopt)([1-9])")
@@ -56,7 +56,9 @@ def literal_bound(
     Returns the upper bound and how it came about. The bound is proved from the solver's multipliers, whatever they
     are; it is inf when they prove nothing.
     """
-    check_literal(problem, method)
+    refused = refusal(problem, method)
+    if refused is not None:
+        raise MethodError(refused)
     if submoments not in SUBMOMENTS:
         raise MethodError(f"submoments {submoments!r}: expected one of {', '.join(SUBMOMENTS)}")
     family, number = _parse(method, order)

@@ -24,7 +24,7 @@ from scipy import optimize
 from lipcert.polynomial.monomials import Monomial, stack
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem, box_constraint, variable_bounds
-from lipcert.proof.points import Terms, proved_value
+from lipcert.proof.polynomials import Terms, proved_value
 from lipcert.rounding import Array
 
 CHUNK = 1 << 22  # numbers in memory at once

@@ -1,43 +1,50 @@
 """The second checker: every kind of proof that a certificate may hold, in ball arithmetic.
 
 Pre-activation bounds, gradients, norms, semidefiniteness and sums are computed here in numbers that carry their own
-error. docs/trust.md lists what is shared with the ordinary checker: the rows of relaxations above all.
+error. docs/trust.md lists what is shared with the ordinary checker: the rows of relaxations above all. How much a check
+in balls is, is estimated before it begins: a proof that is too large is refused in one line.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from lipcert.bounds.interval import Interval
-from lipcert.bounds.propagation import preactivations
+from lipcert.bounds.propagation import preactivation_bounds, preactivations
 from lipcert.errors import FileFormatError, InputError, MethodError
 from lipcert.problem.activations import IDENTITY
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import hull, sides_of
+from lipcert.problem.region import Box, hull, sides_of
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.balls.arithmetic import case_table, check_arithmetic
 from lipcert.proof.balls.cells import Hint, box_is_proved, region_bounds
 from lipcert.proof.balls.collapsed import proved_collapse
-from lipcert.proof.balls.numbers import BITS, above, load_flint
-from lipcert.proof.balls.rows import check_multipliers
+from lipcert.proof.balls.numbers import BITS, above, float_above, load_flint
+from lipcert.proof.balls.rows import check_multipliers, check_rows
 from lipcert.proof.balls.slopes import check_part
 from lipcert.proof.balls.systems import System
 from lipcert.proof.balls.trees import check_tree
-from lipcert.proof.balls.work import check_work
 from lipcert.proof.cases import Cases, case_of
 from lipcert.proof.certificate import Certificate, Proof
-from lipcert.proof.collapsed import Within
 from lipcert.proof.leaves import Leaves
+from lipcert.proof.margins import MarginCertificate, MarginProof, with_margins
+from lipcert.proof.multipliers import Multipliers
 from lipcert.proof.preorder import Preorder
-from lipcert.proof.relaxed import Multipliers
-from lipcert.proof.sharpened import Sharpened, Sharper, covered, narrowed, scores_of
+from lipcert.proof.sharpened import Sharpened, Sharper, Within, covered, narrowed, scores_of
 from lipcert.proof.slopes import WHOLE, Slopes
 from lipcert.proof.tree import Tree
+from lipcert.relaxation.margin import applies, margin
 from lipcert.rounding import Array, best, worst
+
+MOST_WORK = 4e9  # operations on balls, of which a core does about 2e7 in a second: about three minutes
+_LOOSE = 30  # what is done to an entry besides products
+_SMOOTH = 3e5  # for the lines of a neuron whose activation is smooth
+_CELL = 1e5  # for a cell besides
 
 
 def check_with_balls(certificate: Certificate, net: Network) -> float:
@@ -179,8 +186,8 @@ def sharpened(problem: Problem, pre: Hint, sharper: Sharper) -> Problem | None:
             return z
         return _narrowed(sharper, k, System.over(part, base.region, below), z)
 
-    asked = tuple(Interval(wished[i - 1].lo[own], wished[i - 1].hi[own]) for i, own in places)
-    found = region_bounds(base, asked, known, better).pre
+    question = tuple(Interval(wished[i - 1].lo[own], wished[i - 1].hi[own]) for i, own in places)
+    found = region_bounds(base, question, known, better).pre
     kept = [Interval(z.lo.copy(), z.hi.copy()) for z in pre]
     for (i, own), z in zip(places, found, strict=True):
         kept[i - 1].lo[own] = np.fmax(kept[i - 1].lo[own], z.lo)
@@ -198,3 +205,72 @@ def _narrowed(sharper: Sharper, k: int, system: System, z: Interval) -> Interval
     nothing = np.zeros(y.shape, dtype=np.int8)
     top: Array = above(system.largest(y, t, nothing, scores_of(targets, system.net.outputs)))
     return narrowed(z, targets, top)
+
+
+def margins_with_balls(certificate: MarginCertificate, net: Network) -> list[float]:
+    """The proved bound of each row, infinite where there is none."""
+    flint, box = load_flint(), certificate.box
+    if certificate.refused(net) is not None:
+        return [math.inf] * len(certificate.proofs)
+    check_work(Problem.of(net, box, 0), None)
+    with flint.ctx.workprec(BITS), np.errstate(all="ignore"):
+        return [_checked(proof, net, box) for proof in certificate.proofs]
+
+
+def _checked(proof: MarginProof, net: Network, box: Box) -> float:
+    try:
+        return _check(proof, net, box)
+    except MethodError:
+        raise
+    except InputError:  # rows that overflow
+        return math.inf
+
+
+def _check(proof: MarginProof, net: Network, box: Box) -> float:
+    if proof.c.shape != (net.outputs,):
+        return math.inf
+    longer = with_margins(net, proof.c[None, :])
+    found = region_bounds(Problem.of(longer, box, 0), preactivation_bounds(longer, box)).pre
+    if not proof.multipliers:
+        return float(found[-1].hi[0])
+    if not applies(net) or proof.keep < 0:
+        return math.inf
+    problem = Problem.of(net, box, proof.c).on(box, tuple(found[: net.depth]))
+    question = margin(problem, proof.keep)
+    relaxation = question.relaxation
+    if not relaxation.fits(proof.multipliers, proof.shift):
+        return math.inf
+    upper = check_rows(relaxation, relaxation.unpack(proof.multipliers), relaxation.gather(proof.shift))
+    return float_above(load_flint().arb(upper) - load_flint().arb(question.lift)) if math.isfinite(upper) else math.inf
+
+
+def check_work(problem: Problem, proof: Any) -> None:
+    """Refuse what would take longer than a few minutes."""
+    check_cells(problem.network, _cells(proof), 1 + problem.network.outputs * problem.whole_map)
+
+
+def check_cells(net: Network, cells: int, gradients: int) -> None:
+    """The same for so many cells, with so many gradients on each."""
+    work = cell_work(net) * cells * gradients
+    if work > MOST_WORK:
+        raise MethodError(
+            f"too large for the exact check: about {work:.1e} operations in balls, more than {MOST_WORK:.0e}; "
+            "use verify without it"
+        )
+
+
+def cell_work(net: Network) -> float:
+    """Forms of all neurons and of all entries of the gradient, once: rows times what they are carried through."""
+    sizes = [b.entries + _LOOSE * b.width for b in net.blocks]
+    below = np.cumsum([0.0, *sizes])
+    up = sum(2.0 * b.width * below[k] for k, b in enumerate(net.hidden, start=1))
+    total = float(below[-1])
+    down = sum(2.0 * n * (total - float(below[j])) for j, n in enumerate(net.shape[:-1]))
+    smooth = sum(b.width for b in net.hidden if not b.activation.piecewise_linear)
+    return float(up + down) + _SMOOTH * smooth + _CELL
+
+
+def _cells(proof: Any) -> int:
+    """How often the bounds of a region or a cell are made."""
+    own = proof.sketch if isinstance(proof, Preorder) else proof
+    return own.cells if isinstance(own, Tree) else 1

@@ -15,7 +15,7 @@ from scipy import sparse
 from lipcert.errors import MethodError
 from lipcert.problem.problem import Problem
 from lipcert.proof.balls.numbers import LIFTS, MOST_ORDER, balls, float_above, is_positive_definite, load_flint, total
-from lipcert.proof.relaxed import Multipliers
+from lipcert.proof.multipliers import Multipliers
 from lipcert.relaxation.model import Finish, Relaxation
 from lipcert.relaxation.rank_two import pair_entries
 from lipcert.relaxation.specification import Specification, build

@@ -33,8 +33,7 @@ from lipcert.proof.balls.numbers import (
     total,
     zeros,
 )
-from lipcert.proof.piece import is_narrow
-from lipcert.proof.pieces import LIMITS, block_order, least_inputs
+from lipcert.proof.pieces import LIMITS, block_order, is_narrow, least_inputs
 from lipcert.proof.slopes import Part
 from lipcert.relaxation.slopes import SlopeBlock, SlopeProgram, slope_program
 from lipcert.rounding import Array

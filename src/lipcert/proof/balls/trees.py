@@ -19,8 +19,7 @@ from lipcert.proof.balls.arithmetic import linear_bound
 from lipcert.proof.balls.cells import Bounds, Hint, cell_bounds, proved_slopes
 from lipcert.proof.balls.forms import Forms
 from lipcert.proof.balls.gradients import Readers, affine_magnitudes
-from lipcert.proof.balls.interior import no_interior
-from lipcert.proof.balls.nowhere import no_interior as nowhere
+from lipcert.proof.balls.interior import no_interior, no_interior_unbounded
 from lipcert.proof.balls.numbers import float_above, lengths, zeros
 from lipcert.proof.balls.rows import check_multipliers
 from lipcert.proof.balls.systems import System
@@ -38,8 +37,8 @@ from lipcert.proof.leaves import (
     are_places,
     cell_halves,
 )
+from lipcert.proof.multipliers import Multipliers
 from lipcert.proof.nogoods import Index, Nogoods, refusal
-from lipcert.proof.relaxed import Multipliers
 from lipcert.proof.tree import Tree, walk
 from lipcert.rounding import Array, best, worst
 
@@ -157,7 +156,7 @@ def is_empty(problem: Problem, cell: Cell, bounds: Bounds, leaf: Empty) -> bool:
         c, basis = given.get(COEFFICIENTS), given.get(BASIS)
         if c is None or basis is None or not are_places(basis, len(c)):
             return False
-        return nowhere(problem.network, bounds.pre, c, basis.astype(np.int64))
+        return no_interior_unbounded(problem.network, bounds.pre, c, basis.astype(np.int64))
     if ROWS in given:
         rows = leaf.rows(problem.network, region, problem.region)
         return rows is not None and no_interior(problem.network, region, known_signs(bounds.pre), rows)

@@ -20,8 +20,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lipcert.proof.sos.absorb import Absorbed, absorb_exactly, absorb_in_both, absorb_in_entries, nothing_absorbed
-from lipcert.proof.sos.identity import Identity, Index
+from lipcert.proof.sos.absorb import (
+    Absorbed,
+    Identity,
+    Index,
+    absorb_exactly,
+    absorb_in_both,
+    absorb_in_entries,
+    nothing_absorbed,
+)
 from lipcert.rounding import Array, add_down, grow, sum_up
 from lipcert.rounding.definite import find_shift, is_positive
 

@@ -20,8 +20,8 @@ from lipcert.bounds.propagation import ForwardPass
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.proof.arithmetic import prove_linear
-from lipcert.proof.boxes import BoxQuestion, lines_on, preactivations_on
 from lipcert.proof.cells import Cells
+from lipcert.proof.partition import BoxQuestion, lines_on, preactivations_on
 from lipcert.rounding import TINY, Array, gamma
 from lipcert.search.blocks import Found, Hints
 from lipcert.search.scores import best_coordinates, cell_operations, coordinate_scores

@@ -22,8 +22,8 @@ from lipcert.problem.norms import Norm
 from lipcert.problem.output import Output, OutputChoice, output_of
 from lipcert.problem.question import Question
 from lipcert.problem.region import Box, Region
-from lipcert.proof.boxes import BoxQuestion
 from lipcert.proof.cells import Grid
+from lipcert.proof.partition import BoxQuestion
 from lipcert.proof.tree import MOST_NODES, Tree
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.search.blocks import BlockRunner

@@ -16,7 +16,7 @@ from lipcert.jobs import JobFolder
 from lipcert.problem.network import Network
 from lipcert.problem.region import Ball, Box, Polytope, Region, check_region
 from lipcert.proof.cells import Index
-from lipcert.proof.entries import EntryQuestion
+from lipcert.proof.jacobian import EntryQuestion
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.search.jacobian.goal import EntryGoal
 from lipcert.search.jacobian.result import Jacobian

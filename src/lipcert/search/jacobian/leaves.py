@@ -8,7 +8,7 @@ import numpy as np
 
 from lipcert.bounds.interval import Interval
 from lipcert.proof.cells import Cells, Index
-from lipcert.proof.entries import Bounded, EntryQuestion
+from lipcert.proof.jacobian import Bounded, EntryQuestion
 from lipcert.proof.tree import Tree
 from lipcert.search.leaves import Leaves
 from lipcert.search.scores import NEVER

@@ -6,7 +6,7 @@ import numpy as np
 
 from lipcert.bounds.jacobian import entries_at
 from lipcert.proof.cells import Index
-from lipcert.proof.entries import EntryQuestion
+from lipcert.proof.jacobian import EntryQuestion
 from lipcert.rounding import Array
 
 _NUMBERS = 1 << 20  # in one array of values at points

@@ -20,9 +20,9 @@ from lipcert.errors import FileFormatError
 from lipcert.jobs import JobFolder
 from lipcert.problem.question import region_arrays
 from lipcert.proof.cells import Cells, Index
-from lipcert.proof.entries import Bounded, EntryQuestion, Mask
+from lipcert.proof.certificate import Mask
 from lipcert.proof.file import load_certificate
-from lipcert.proof.jacobian import JacobianCertificate, without_room
+from lipcert.proof.jacobian import Bounded, EntryQuestion, JacobianCertificate, without_room
 from lipcert.proof.tree import Tree
 from lipcert.rounding import Array
 from lipcert.search.jacobian.leaves import EntryLeaves

@@ -18,8 +18,8 @@ from lipcert.budget import Budget
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.proof.cells import Cells, Index, kinked
-from lipcert.proof.entries import Bounded, EntryQuestion, Mask, bounded
-from lipcert.proof.jacobian import JacobianCertificate
+from lipcert.proof.certificate import Mask
+from lipcert.proof.jacobian import Bounded, EntryQuestion, JacobianCertificate, bounded
 from lipcert.proof.tree import MOST_SIGNED_NODES
 from lipcert.rounding import Array
 from lipcert.search.jacobian.goal import EntryGoal, scales
