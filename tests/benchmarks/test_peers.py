@@ -22,7 +22,7 @@ from lipcert.budget import Budget
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.slopes import SlopeMultipliers
 from lipcert.relaxation.specification import build
-from lipcert.solver.slopes.choice import solve_slopes
+from lipcert.solver.slopes.choice import SlopeSolver
 from tests.enumeration import exact_constant
 from tests.problems import net_of
 
@@ -42,7 +42,7 @@ def test_programs_of_slopes_have_the_value_of_slopes(peer: Peer, norm: str, size
         seen.append(value)
         return False
 
-    solve_slopes(program, Budget.of_work(2.0), better)
+    SlopeSolver(program).run(Budget.of_work(2.0), better)
     assert answer.remark == ""
     assert answer.value == pytest.approx(min(seen), rel=1e-4)
     assert bound(net, Everywhere(), output=0, norm=norm, method="slopes", work=2.0).upper <= answer.value * (1 + 1e-4)

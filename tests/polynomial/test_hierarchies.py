@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -300,3 +301,11 @@ def test_command(tmp_path: Path) -> None:
     assert json.loads(run.stdout)["status"] == "not certified: variable x is unbounded"
     run = CliRunner().invoke(pop_command, [str(path)], standalone_mode=False)
     assert "none" in run.output
+
+
+@pytest.mark.parametrize("optimise", [minimize, maximize])
+def test_a_wrong_call_names_the_function_that_was_called(optimise: Any) -> None:
+    with pytest.raises(TypeError, match=rf"^{optimise.__name__}\(\) got an unexpected keyword argument 'wrong'$"):
+        optimise(Polynomial.constant(1.0), wrong=1)
+    with pytest.raises(TypeError, match=rf"^{optimise.__name__}\(\) missing a required argument: 'objective'$"):
+        optimise()

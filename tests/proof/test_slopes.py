@@ -45,7 +45,7 @@ from lipcert.rounding import Array
 from lipcert.search.progress import Progress
 from lipcert.search.settings import Settings
 from lipcert.solver.slopes import choice
-from lipcert.solver.slopes.choice import solve_slopes
+from lipcert.solver.slopes.choice import SlopeSolver
 from lipcert.solver.slopes.greedy import scalar_multipliers
 from tests.constants import set_constant
 from tests.enumeration import exact_constant
@@ -58,7 +58,7 @@ PAIRS = tuple((p, q) for p in ("1", "2", "inf") for q in ("1", "2", "inf"))
 
 def greedy(program: SlopeProgram) -> SlopeMultipliers:
     """The first multipliers that a solver shows."""
-    return solve_slopes(program, Budget.of_work(1.0), lambda _, __: True)
+    return SlopeSolver(program).run(Budget.of_work(1.0), lambda _, __: True)
 
 
 def recipe(depth: int, width: int, outputs: int = 10) -> Network:

@@ -9,7 +9,7 @@ from lipcert.budget import Budget
 from lipcert.relaxation.slopes import SlopeBlock, SlopeMultipliers, SlopeProgram
 from lipcert.rounding import Array
 from lipcert.solver.slopes import choice
-from lipcert.solver.slopes.choice import SlopeSolver, solve_slopes
+from lipcert.solver.slopes.choice import SlopeSolver
 from lipcert.solver.slopes.first_order import FirstOrder
 from lipcert.solver.slopes.greedy import greedy
 from lipcert.solver.slopes.settle import settle
@@ -27,7 +27,7 @@ def solved(program: SlopeProgram, budget: Budget | None = None) -> tuple[SlopeMu
         seen.append(value)
         return False
 
-    return solve_slopes(program, budget or Budget.of_work(20.0), better), seen
+    return SlopeSolver(program).run(budget or Budget.of_work(20.0), better), seen
 
 
 def check_feasible(program: SlopeProgram, multipliers: SlopeMultipliers, value: float, least: float = 1e-12) -> None:
@@ -128,7 +128,7 @@ def test_stops_when_told_and_when_the_budget_is_over() -> None:
         seen.append(value)
         return len(seen) == 3
 
-    solve_slopes(program, Budget.of_work(20.0), third)
+    SlopeSolver(program).run(Budget.of_work(20.0), third)
     assert len(seen) == 3
     for work in (0.0, 0.003, 0.03):
         budget = Budget.of_work(work)
@@ -155,7 +155,7 @@ def test_goes_on_where_the_last_budget_ended(shares: tuple[float, ...], monkeypa
 
     monkeypatch.setattr(choice, "greedy", counted)
     whole = Budget.of_work(20.0)
-    value = estimate(program, solve_slopes(program, whole, lambda *_: False))
+    value = estimate(program, SlopeSolver(program).run(whole, lambda *_: False))
     passes = len(calls)
     solver = SlopeSolver(program)
     for share in shares:

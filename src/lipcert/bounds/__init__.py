@@ -2,11 +2,11 @@
 
 from lipcert.bounds.cell import Cell, Split, halves, splits_here, whole
 from lipcert.bounds.forms import proves_empty
-from lipcert.bounds.gains import Gains, gains, jacobian_rows, mixed_bound, mixed_gradient_bounds, mixed_map_bound
+from lipcert.bounds.gains import gains, jacobian_rows, mixed_bound, mixed_gradient_bounds
 from lipcert.bounds.gradients import gradient_bounds, gradient_magnitudes, slope_bounds
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.jacobian import directions, map_bounds
-from lipcert.bounds.linear import LinearBounds, linear_bounds, linear_map_bound, linear_operations
+from lipcert.bounds.linear import LinearBounds, linear_bounds, linear_operations
 from lipcert.bounds.operator_norms import operator_norm
 from lipcert.bounds.propagation import (
     Bounds,
@@ -25,7 +25,6 @@ from lipcert.bounds.propagation import (
 __all__ = [
     "Bounds",
     "Cell",
-    "Gains",
     "Interval",
     "LinearBounds",
     "Split",
@@ -41,12 +40,10 @@ __all__ = [
     "jacobian_rows",
     "joined",
     "linear_bounds",
-    "linear_map_bound",
     "linear_operations",
     "map_bounds",
     "mixed_bound",
     "mixed_gradient_bounds",
-    "mixed_map_bound",
     "operator_norm",
     "preactivation_bounds",
     "preactivations",

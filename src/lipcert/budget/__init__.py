@@ -1,5 +1,5 @@
 """How much work a call may do, how much it has done, and with how many threads."""
 
-from lipcert.budget.budget import Budget, Meter, Work
+from lipcert.budget.budget import Budget
 
-__all__ = ["Budget", "Meter", "Work"]
+__all__ = ["Budget"]

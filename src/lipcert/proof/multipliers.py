@@ -91,12 +91,6 @@ def _shift(S: Any, error: Array) -> Array:
     return find_shift(S.toarray(), error) if small is None else small
 
 
-def slack_matrix(problem: RankTwoProblem, multipliers: Array) -> tuple[Array, Array]:
-    """`sparse_slack` as an array."""
-    S, error = sparse_slack(problem, multipliers)
-    return np.asarray(S.toarray()), error
-
-
 def sparse_slack(problem: RankTwoProblem, multipliers: Array) -> tuple[Any, Array]:
     """S = sum_k lambda_k sym(f_a f_b') - C in floating point, and error_i >= sum_j |error of S_ij|.
 

@@ -387,18 +387,6 @@ def walk(
     return True
 
 
-def level_order(first: Index, split: NDArray[np.bool_], roots: int = 1) -> Index:
-    """The nodes of a growing tree level by level; `first` is the lower half of every node that is `split`, and the
-    upper half has the next number. The first nodes are the roots."""
-    order: list[Index] = []
-    level: Index = np.arange(roots, dtype=np.int64)
-    while len(level):
-        order.append(level)
-        lower = first[level[split[level]]]
-        level = np.stack([lower, lower + 1], axis=1).reshape(-1)
-    return np.concatenate(order)
-
-
 def digest(arrays: Mapping[str, Any]) -> str:
     """A hash of some arrays: a tree that was changed by accident is not the one that was proved."""
     found = hashlib.sha256()

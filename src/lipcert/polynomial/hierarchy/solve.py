@@ -227,14 +227,18 @@ def _of_sense(
 ) -> Callable[P, PolynomialResult]:
     """One of `minimize` and `maximize`, which share their signature and their documentation."""
 
+    common = inspect.signature(optimise)
+    signature = common.replace(parameters=[p for p in common.parameters.values() if p.name != "sense"])
+
     @wraps(optimise)
     def of_sense(*arguments: P.args, **options: P.kwargs) -> PolynomialResult:
+        try:
+            signature.bind(*arguments, **options)
+        except TypeError as error:  # it names no function, and a call without this check names one that nobody called
+            raise TypeError(f"{name}() {error}") from None
         return optimise(sense, *arguments, **options)
 
-    signature = inspect.signature(optimise)
-    of_sense.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[p for p in signature.parameters.values() if p.name != "sense"]
-    )
+    of_sense.__signature__ = signature  # type: ignore[attr-defined]
     of_sense.__name__ = of_sense.__qualname__ = name
     of_sense.__annotations__ = {key: hint for key, hint in optimise.__annotations__.items() if key != "sense"}
     of_sense.__doc__ = (optimise.__doc__ or "").format(sense=sense, **words)

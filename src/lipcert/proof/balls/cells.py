@@ -14,7 +14,7 @@ import numpy as np
 
 from lipcert.bounds.cell import Cell, whole
 from lipcert.bounds.interval import Interval
-from lipcert.bounds.propagation import MOST_SIDES, preactivations
+from lipcert.bounds.propagation import MOST_SIDES
 from lipcert.problem.blocks import Block
 from lipcert.problem.maps import dense
 from lipcert.problem.network import Network
@@ -36,12 +36,6 @@ class Bounds:
     stages: tuple[Stage, ...]
     sides: Sides
     empty: bool
-
-
-def proved_problem(problem: Problem) -> Problem:
-    """The same problem with pre-activation bounds that the balls have proved."""
-    found = region_bounds(problem, preactivations(problem)).pre
-    return problem.on(problem.region, tuple(found))
 
 
 def region_bounds(problem: Problem, hint: Hint, known: Hint | None = None, better: Better | None = None) -> Bounds:

@@ -46,11 +46,6 @@ SLOW = 1e-4  # relative gain of ten first-order steps below which the next barri
 LONG = 14  # steps of an interior point that is still above where it began: it has failed
 
 
-def solve_slopes(program: SlopeProgram, budget: Budget, on_better: OnBetter) -> SlopeMultipliers:
-    """The best multipliers found; `on_better` sees all that are better than those before, and True stops."""
-    return SlopeSolver(program).run(budget, on_better)
-
-
 @dataclass(eq=False)
 class _Inner:
     """An interior point that may go on: where it began, and the steps so far."""

@@ -54,13 +54,6 @@ class Pencil:
             found[rows] += matrix @ R[columns]
         return found
 
-    def rows_back(self, R: Array) -> Array:
-        """W' R, one row for every coordinate."""
-        found = np.zeros((self.n, *R.shape[1:]))
-        for rows, columns, matrix, _ in self.terms:
-            found[columns] += matrix.T @ R[rows]
-        return found
-
     def right(self, V: Array) -> Array:
         """V W' for a V with a column for every coordinate."""
         found = np.zeros((len(V), self.m))
