@@ -51,7 +51,7 @@ def cells_with_balls(certificate: PartitionCertificate, net: Network) -> Array:
     boxes = BoxQuestion(net, certificate.region, question.norm, question.c, question.frame)
     with flint.ctx.workprec(BITS), np.errstate(all="ignore"):
         try:
-            problem, nodes = boxes.problem, int(certificate.statement.question["splits"].size)
+            problem, nodes = boxes.problem, int(certificate.statement.defining_arrays["splits"].size)
             check_cells(problem.network, nodes, 1 + problem.network.outputs * problem.whole_map)
             if not problem.network.depth:
                 return np.full(len(nothing), check(problem, Arithmetic("linear")))
