@@ -20,8 +20,9 @@ from lipcert.proof.leaves import BY_INTERVALS, BY_LINES, Empty, Kind, Leaves, pr
 from lipcert.proof.multipliers import Multipliers
 from lipcert.proof.nogoods import Nogoods
 from lipcert.proof.preorder import read_preorder
-from lipcert.proof.tree import LEAF, Tree, digest, level_order, read_tree
+from lipcert.proof.tree import LEAF, Tree, digest, read_tree
 from lipcert.relaxation.specification import build, plan_specification
+from lipcert.search.tree import level_order
 from lipcert.solver.rank_two import Options, solve_rank_two
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net

@@ -99,7 +99,7 @@ class GrowingTree:
         """The nodes of the tree that is left without the halves of `ends`, level by level, and which of them are
         leaves."""
         inner = self.is_split & ~ends
-        nodes = _by_level(self.below, inner, self.roots)
+        nodes = level_order(self.below, inner, self.roots)
         return nodes, ~inner[nodes]
 
     def smallest(self, target: float) -> tuple[Index, Mask]:
@@ -108,7 +108,7 @@ class GrowingTree:
 
     def order(self) -> Index:
         """All nodes level by level, as a proof lists them."""
-        return _by_level(self.below, self.is_split, self.roots)
+        return level_order(self.below, self.is_split, self.roots)
 
     def proved(self) -> float:
         """The bound that the tree proves: of every node the better of its own proof and of its halves."""
@@ -129,7 +129,7 @@ class GrowingTree:
             self._columns[name] = np.concatenate([old, added])
 
 
-def _by_level(first: Index, split: NDArray[np.bool_], roots: int = 1) -> Index:
+def level_order(first: Index, split: NDArray[np.bool_], roots: int = 1) -> Index:
     """The nodes of a growing tree level by level; `first` is the lower half of every node that is `split`, and the
     upper half has the next number. The first nodes are the roots."""
     order: list[Index] = []
