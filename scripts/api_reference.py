@@ -21,7 +21,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Networks": ("load", "from_torch", "Network", "Affine", "Activation"),
     "Regions": ("Box", "Ball", "Polytope", "Everywhere"),
     "Bounds": ("bound", "METHODS", "Result", "Status", "Progress", "bound_union", "UnionResult"),
-    "Cells": ("partition", "Partition"),
+    "Constants on cells": ("partition", "cells", "Partition"),
     "Jacobians": ("jacobian", "Jacobian"),
     "Certificates": ("verify", "Certificate", "Verification", "verify_union", "UnionVerification"),
     "Closed loops": ("closed_loop", "contraction", "loop_weights", "largest_box", "LargestBox"),
@@ -75,7 +75,10 @@ def _anchor(name: str) -> str:
 
 def _entry(name: str, value: Any) -> Iterator[str]:
     yield f"### `{name}`\n"
-    if inspect.isclass(value):
+    own = getattr(value, "__name__", name)
+    if own != name and getattr(lipcert, own, None) is value:
+        yield f"Another name of [`{own}`](#{_anchor(own)}).\n"
+    elif inspect.isclass(value):
         yield from _class(name, value)
     elif callable(value):
         yield from _code(_signature(name, value))

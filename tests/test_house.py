@@ -67,6 +67,7 @@ def test_public_names() -> None:
         "__version__",
         "bound",
         "bound_union",
+        "cells",
         "certify",
         "closed_loop",
         "contraction",
@@ -86,6 +87,11 @@ def test_public_names() -> None:
         "verify_union",
     ]
     assert all(hasattr(lipcert, name) for name in lipcert.__all__)
+
+
+def test_cells_is_partition() -> None:
+    """The verb has one name on the command line and in Python; `partition` is its older name."""
+    assert lipcert.cells is lipcert.partition
 
 
 def test_dir_lists_each_name_once_and_no_others() -> None:

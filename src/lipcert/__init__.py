@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lipcert.robustness.data import DataSet, read_data
     from lipcert.robustness.result import Certification
     from lipcert.robustness.verify import FolderVerification, verify_folder
-    from lipcert.search.cells.partition import partition
+    from lipcert.search.cells.partition import cells, partition
     from lipcert.search.cells.result import Partition
     from lipcert.search.jacobian.jacobian import jacobian
     from lipcert.search.jacobian.result import Jacobian
@@ -56,7 +56,7 @@ _WHERE = {
     "errors": ["FileFormatError", "InputError", "LipcertError", "MethodError", "SoundnessError", "UnsupportedOperator"],
     "problem.blocks": ["Affine"],
     "problem.network": ["Network"],
-    "search.cells.partition": ["partition"],
+    "search.cells.partition": ["cells", "partition"],
     "search.cells.result": ["Partition"],
     "search.jacobian.jacobian": ["jacobian"],
     "search.jacobian.result": ["Jacobian"],
@@ -115,6 +115,7 @@ __all__ = [
     "__version__",
     "bound",
     "bound_union",
+    "cells",
     "certify",
     "closed_loop",
     "contraction",

@@ -229,3 +229,6 @@ def _check(
         )
     if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_NODES // 2:
         raise InputError.about("max_cells", f"must be a whole number from 1 to {MOST_NODES // 2:,}, not {most!r}")
+
+
+cells = partition  # the command line calls it so
