@@ -288,7 +288,7 @@ def test_a_failed_allocation_is_a_note(place: str, monkeypatch: pytest.MonkeyPat
 def test_the_first_allocation_that_fails_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is proved: there is no bracket to return."""
 
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise MemoryError
 
     monkeypatch.setattr("lipcert.method.cheap.prove_product", fail)
