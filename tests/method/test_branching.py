@@ -16,6 +16,7 @@ from lipcert.bounds import Cell, Split, bounds_of, halves, interval_uppers, spli
 from lipcert.bounds.gradients import gradient_bounds, gradient_magnitudes
 from lipcert.budget import Budget
 from lipcert.cli.app import run
+from lipcert.errors import FileFormatError
 from lipcert.jobs import local, processes
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import branch
@@ -252,7 +253,11 @@ def test_a_forged_tree_with_its_own_digest_proves_only_what_is_true(case: Case, 
     for forged in (lost, pruned, odd, outside, twice, empty, NO_TREE):
         assert forged.check(Problem.of(net, box)) > kept.claim >= truth
         replace(kept, proof=forged).save(tmp_path / "forged.npz")
-        assert not verify(tmp_path / "forged.npz", net).proved
+        if forged.unfit() is None:
+            assert not verify(tmp_path / "forged.npz", net).proved
+        else:
+            with pytest.raises(FileFormatError, match="splits and cells do not fit together"):
+                verify(tmp_path / "forged.npz", net)
     read = load_certificate(tmp_path / "forged.npz")
     assert isinstance(read.proof, Tree)
     assert not len(read.proof.where)
