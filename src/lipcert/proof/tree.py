@@ -416,11 +416,7 @@ def read_tree(arrays: Mapping[str, Any]) -> Tree:
     leaves = read_leaves(arrays) if "leaf_nogoods" in arrays else None
     if word(arrays, "tree_digest") != digest({name: arrays[name] for name in arrays if name in own}):
         return NO_TREE
-    found = Tree(where, value, grid, read_leaves(arrays) if leaves is None else leaves)
-    unfit = found.unfit()
-    if unfit is not None:
-        raise FileFormatError(unfit)
-    return found
+    return Tree(where, value, grid, read_leaves(arrays) if leaves is None else leaves)
 
 
 def check_size(nodes: int, most: int = MOST_SIGNED_NODES) -> None:
