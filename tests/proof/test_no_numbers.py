@@ -101,6 +101,6 @@ def test_margins_and_the_checker(monkeypatch: pytest.MonkeyPatch) -> None:
 
     honest = prove_linear(asked)
     assert verify.verify(honest, asked.network).proved
-    monkeypatch.setattr(type(honest), "_check", lambda *_: NAN)
+    monkeypatch.setattr(type(honest.proof), "check", lambda *_: NAN)
     answer = verify.verify(honest, asked.network)
     assert (answer.proved, answer.upper) == (False, math.inf)
