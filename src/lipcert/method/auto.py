@@ -25,7 +25,7 @@ class Auto(Method):
     name = "auto"
     summary = "turns of all methods that apply, each as long as it promises most"
     prelude = ("product", "interval", "linear", "mixed")
-    search = 0.0  # witnesses are looked for by an engine
+    search = 0.0  # a glance: an engine looks further
     needs_witness = True
     closes = True
     greedy = True
@@ -54,7 +54,7 @@ class Exact(Method):
     name = "exact"
     summary = "branch and bound over signs and cells until the gap is closed: few inputs or few open signs"
     needs_witness = True
-    search = 0.0  # witnesses are looked for by an engine
+    search = 0.0  # a glance: an engine looks further
     for_many = False
     closes = True
 

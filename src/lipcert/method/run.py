@@ -132,7 +132,7 @@ def _run_with_prelude(method: Method, problem: Problem, bracket: Bracket, budget
             _within_limits(first, problem, bracket, share)
         if name == "interval" and method.greedy and not bracket.closed():
             _greedy_pass(problem, bracket, budget)
-    if (bracket.settings.lower or method.needs_witness) and method.search > 0 and not method.cheap:
+    if (bracket.settings.lower or method.needs_witness) and not method.cheap:
         look(problem, bracket, budget, method.search * max(budget.left(), 0.0))
     _within_limits(method, problem, bracket, budget, _GRACE + _GRACE_SHARE * max(budget.left(), 0.0))
     if bracket.settings.lower and method.cheap:
