@@ -37,6 +37,12 @@ def ctrl_c() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture(autouse=True)
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that wants a second process beside its own asks for it: whether a core is free is chance."""
+    monkeypatch.setattr("lipcert.method.bound.cores", lambda: 1)
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """Real networks and MNIST; they are not part of the project."""

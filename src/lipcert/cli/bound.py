@@ -38,7 +38,11 @@ from lipcert.solver import CONIC_SOLVERS, SOLVERS
     method={"help": f"How to prove it: {', '.join(table.names())}."},
     solver={"help": f"{', '.join(SOLVERS)}; for literal methods {', '.join(CONIC_SOLVERS)}."},
     time_limit={"help": "Seconds to spend at most, including the time to read files."},
-    workers={"help": "Processes for the cells of auto and exact."},
+    workers={
+        "default": None,
+        "show_default": "2 where a core is free",
+        "help": "Processes of auto and exact: two take turns with different engines, more bound cells.",
+    },
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show the solver's iterations on stderr.")
 @reading_options

@@ -9,14 +9,15 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.util import Finalize
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from lipcert.budget.threads import limit_threads
@@ -101,6 +102,8 @@ class Processes(Executor):
         memory: bytes of address space of each process.
         seconds: of each call; the process is killed when they are over.
         retries: how often a call is repeated whose process died.
+        bare: do not run the program's main module in the process, as Python does where processes are spawned: a script
+            that nobody wrote for this would begin anew there. Calls of functions of that module fail then.
     """
 
     def __init__(
@@ -112,8 +115,9 @@ class Processes(Executor):
         memory: int | None = None,
         seconds: float | None = None,
         retries: int = 1,
+        bare: bool = False,
     ) -> None:
-        self.workers = workers
+        self.workers, self._bare = workers, bare
         self._fresh, self._threads, self._memory = fresh, threads, memory
         self._seconds, self._retries = seconds, retries
         self._waiters = ThreadPoolExecutor(workers)  # each thread waits for one process
@@ -169,7 +173,8 @@ class Processes(Executor):
                 raise CancelledError
             if self._idle:
                 return self._idle.pop()
-            process = _Process(self._threads, self._memory)
+            with _no_main() if self._bare else nullcontext():
+                process = _Process(self._threads, self._memory)
             self._all.add(process)
             return process
 
@@ -243,6 +248,17 @@ def _cause(code: int | None) -> str:
         return f"exit code {code}"
     name = signal.Signals(-code).name if -code in {*signal.Signals} else f"signal {-code}"
     return f"{name}, as when the system runs out of memory" if name == "SIGKILL" else name
+
+
+@contextmanager
+def _no_main() -> Iterator[None]:
+    """A process that is spawned inside does not run the main module of this program."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from lipcert.method.base import PRELUDE_SHARE, Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import refusal as cells_refusal
 from lipcert.method.cheap import eliminate_many
-from lipcert.method.engines import WitnessEngine, engines_for, searches
+from lipcert.method.engines import engines_for, searches_for
+from lipcert.method.side import beside
 from lipcert.method.tight import Tight
 from lipcert.method.turns import take_turns
 from lipcert.problem.problem import Problem
@@ -41,7 +42,8 @@ class Auto(Method):
             return
         with bracket.executor() as executor:
             engines = engines_for(problem, bracket, budget, executor)
-            take_turns(engines, bracket, budget)
+            with beside(problem, bracket, budget, engines_for) as side:
+                take_turns(engines, bracket, budget, side)
         for engine in engines:
             engine.conclude()
         if not bracket.closed() and (budget.over() or any(not engine.ended for engine in engines)):
@@ -78,9 +80,10 @@ class Exact(Method):
         if bracket.closed():
             return
         with bracket.executor() as executor:
-            engines = searches(problem, bracket, budget, executor)
-            take_turns([WitnessEngine(problem, bracket), *engines], bracket, budget)
-        if not engines:
+            engines = searches_for(problem, bracket, budget, executor)
+            with beside(problem, bracket, budget, searches_for) as side:
+                take_turns(engines, bracket, budget, side)
+        if len(engines) < 2:
             bracket.note("too many open neurons and inputs for branch and bound; use tight")
         for engine in engines:
             engine.conclude()

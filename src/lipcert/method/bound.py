@@ -14,6 +14,7 @@ from lipcert.method import table
 from lipcert.method.regions import RegionTurns
 from lipcert.method.result import Result, UnionResult
 from lipcert.method.run import answer
+from lipcert.method.side import cores
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import Output, OutputChoice
@@ -44,7 +45,7 @@ def bound(
     literal: bool = False,
     gap: float = 0.0,
     below: float | None = None,
-    workers: int = 1,
+    workers: int | None = None,
     scheduler: str | None = None,
     memory: int | float | str | None = None,
     explain: bool = False,
@@ -87,7 +88,8 @@ def bound(
         lower: whether the answer should have a lower bound. Without it "auto" takes turns with relaxations alone.
         gap: the relative gap at which a bracket is good enough; 0 means exact, to 1e-6.
         below: a limit; stop as soon as the constant is proved below it, or a witness is not.
-        workers: how many processes "exact" and "auto" bound cells in; always one with `work`.
+        workers: how many processes "auto" and "exact" have: two of them take turns with different engines, the others
+            bound cells. By default two where a core of the machine is free; always one with `work`.
         scheduler: the address of a Dask cluster, tcp://host:port, whose workers do that instead; not with `work`.
         memory: the most that the process may have: "4G", "500M", "75%" of the machine, or bytes; near it the best
             proved bracket so far is returned. By default three quarters of the machine (or of its control group).
@@ -114,7 +116,7 @@ def bound(
         lower=lower,
         gap=gap,
         below=below,
-        workers=workers,
+        workers=(2 if cores() > 1 and work is None else 1) if workers is None else workers,
         scheduler=scheduler,
         memory=memory,
         explain=explain,

@@ -67,13 +67,14 @@ class Bracket:
         self.turns: list[Turn] = []
         self.stage = "product"
         self.iteration: Iteration | None = None
+        self.elsewhere = math.inf  # a bound that another process has proved and keeps
         self.promised = math.inf  # a bound that is proved already by a proof that is not finished
         self.clock = Budget.unlimited()
 
     @property
     def upper(self) -> float:
         """The best proved upper bound; infinite when there is none."""
-        return math.inf if self.certificate is None else self.certificate.upper
+        return self.elsewhere if self.certificate is None else min(self.certificate.upper, self.elsewhere)
 
     @property
     def lower(self) -> float:
@@ -83,7 +84,7 @@ class Bracket:
     def improve(self, found: Certificate | Witness) -> None:
         """Keep the certificate or the witness if it is better than the one so far."""
         if isinstance(found, Certificate):
-            if found.upper < self.upper or self.certificate is None:
+            if self.certificate is None or found.upper < self.certificate.upper:
                 self.certificate = found
         elif self.witness is None or found.value >= self.witness.value:
             self.witness = found
@@ -94,7 +95,7 @@ class Bracket:
         below = self.settings.below
         if below is not None and (self.upper < below or self.lower >= below):
             return True
-        if self.certificate is None:
+        if math.isinf(self.upper):
             return False
         if self.upper <= max(self.floor, NOTHING):
             return True
@@ -171,7 +172,8 @@ class Bracket:
             except InputError as error:
                 self.note(f"{error}; this process worked alone")
                 return local()
-        return local() if self.settings.workers == 1 else processes(self.settings.workers)
+        others = self.settings.workers - 1  # one process takes turns with other engines
+        return local() if others < 2 else processes(others)
 
     def report(self) -> None:
         """Call `on_progress` with the bracket and the stage."""
@@ -193,7 +195,7 @@ class Bracket:
             output=problem.output,
             network=NetworkSummary(problem.network),
             notes=tuple(self.notes),
-            turns=tuple(self.turns),
+            turns=tuple(sorted(self.turns, key=lambda turn: turn.begin)),
             explain=self.settings.explain,
             work=budget.spent().counted,
         )

@@ -55,6 +55,11 @@ def engines_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Ex
     return [WitnessEngine(problem, bracket), *found, *searches(problem, bracket, budget, executor, sharper)]
 
 
+def searches_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Executor) -> list[Engine]:
+    """The engines of method exact: witnesses, and branch and bound."""
+    return [WitnessEngine(problem, bracket), *searches(problem, bracket, budget, executor)]
+
+
 def _free() -> Relaxed:
     named = next(method for method in RELAXED if method.name == "backward-free")
     return Relaxed(named.name, named.summary, parts=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from lipcert.budget.budget import Work
@@ -76,6 +76,10 @@ class Turn:
     own: float
     lower: float
     upper: float
+
+    def moved(self, seconds: float) -> Turn:
+        """The same slice, so many seconds later."""
+        return replace(self, begin=self.begin + seconds)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; bounds that are infinite are null."""

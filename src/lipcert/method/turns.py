@@ -21,11 +21,15 @@ import gc
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
 from lipcert.method.result import Turn
 from lipcert.search.progress import Status
+
+if TYPE_CHECKING:
+    from lipcert.method.side import Side
 
 FIRST = 0.1  # seconds of the first slice of an engine; a linear program or a batch of cells takes some milliseconds
 GROWTH = 0.5  # the next slice of an engine, as a share of the time that it has had: more would notice a stall late
@@ -92,17 +96,32 @@ class _Point:
     raised: float
 
 
-def take_turns(engines: Sequence[Engine], bracket: Bracket, budget: Budget) -> None:
-    """Give slices until the bracket is closed, the budget is over, or no engine can use what is left of it."""
+def take_turns(engines: Sequence[Engine], bracket: Bracket, budget: Budget, side: Side | None = None) -> None:
+    """Give slices until the bracket is closed, the budget is over, or no engine can use what is left of it.
+
+    `side` is a second process that may have some of the engines.
+    """
     while _goes_on(bracket, budget):
-        left = budget.left()
-        least = {engine: engine.least(budget) for engine in engines if not engine.ended}
-        able = [engine for engine, seconds in least.items() if seconds <= left]
-        if not able:
+        if side is not None:
+            side.exchange(lambda: _ranked(engines, bracket, budget))
+        here = [engine for engine in engines if side is None or engine.name not in side.names]
+        ranked = _ranked(here, bracket, budget)
+        if ranked:
+            _slice(ranked[0], bracket, budget, _length(ranked[0], budget))
+        elif side is None or not side.wait():
             return
-        length = {engine: max(least[engine], GROWTH * engine.spent, FIRST) for engine in able}
-        gap = _gap(bracket)
-        _slice(max(able, key=lambda e: _index(e, bracket, budget, (length[e], gap))), bracket, budget, length)
+
+
+def _ranked(engines: Sequence[Engine], bracket: Bracket, budget: Budget) -> list[Engine]:
+    """The engines that can use what is left of the budget, the largest index first."""
+    able = [engine for engine in engines if not engine.ended and engine.least(budget) <= budget.left()]
+    gap = _gap(bracket)
+    return sorted(able, key=lambda engine: -_index(engine, bracket, budget, gap))
+
+
+def _length(engine: Engine, budget: Budget) -> float:
+    """Seconds of the next slice."""
+    return max(engine.least(budget), GROWTH * engine.spent, FIRST)
 
 
 def _goes_on(bracket: Bracket, budget: Budget) -> bool:
@@ -117,9 +136,9 @@ def _gap(bracket: Bracket) -> float:
     return math.log(bracket.upper / bracket.lower) if known else 1.0
 
 
-def _index(engine: Engine, bracket: Bracket, budget: Budget, slice_and_gap: tuple[float, float]) -> float:
+def _index(engine: Engine, bracket: Bracket, budget: Budget, gap: float) -> float:
     """The largest expected gain per second, over all horizons from the next slice on."""
-    seconds, gap = slice_and_gap
+    seconds = _length(engine, budget)
     best = HOPE * FADES ** len(engine.history) * gap / seconds
     outlook = engine.outlook(budget)
     if outlook is not None and 0 < outlook.upper < bracket.upper:
@@ -158,19 +177,18 @@ def _further(points: Sequence[tuple[float, float]], more: float) -> float:
     return max(steady, rate * math.log2(1.0 + more / time), 0.0)
 
 
-def _slice(engine: Engine, bracket: Bracket, budget: Budget, length: dict[Engine, float]) -> None:
+def _slice(engine: Engine, bracket: Bracket, budget: Budget, length: float) -> None:
     """Give a slice to the engine, and record it: for the rule, and for people (`Bracket.turns`)."""
-    left = budget.left()
+    given = min(length, budget.left())
     begin, begun, lower, spent, own = budget.now(), budget.elapsed(), bracket.lower, engine.spent, engine.upper
     raised = engine.history[-1].raised if engine.history else 0.0
     try:
-        engine.advance(budget.upto(length[engine]))
+        engine.advance(budget.upto(given))
     except MemoryError:
         _end_by_memory(engine, bracket, budget)
     if budget.memory.full():
         _end_by_memory(engine, bracket, budget)
     seconds = max(budget.now() - begin, 1e-9)
-    given = min(length[engine], left)
     early = seconds < EARLY * given and engine.least(budget) <= given
     gained = engine.upper < own or bracket.lower > lower
     engine.idle = engine.idle + 1 if early and not gained else 0

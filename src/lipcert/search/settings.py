@@ -70,7 +70,7 @@ class Settings:
     def own_memory(self) -> Memory:
         """The memory that this process may have: an equal part for it and for each of its workers."""
         limit = as_size(self.memory)
-        if self.workers <= 1 or self.scheduler is not None:
+        if self.workers <= 2 or self.scheduler is not None:  # a second process has its share when it begins
             return Memory(limit)
         each = limit / (self.workers + 1)
         check_share(each, limit, self.workers)
