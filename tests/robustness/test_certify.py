@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import re
 import signal
 import subprocess
 import sys
@@ -25,14 +24,14 @@ import lipcert.robustness.refine as refine_module
 from lipcert import Box, Everywhere, InputError, MethodError, Network, SoundnessError, bound, certify, verify
 from lipcert.budget import Budget
 from lipcert.cli.app import run
-from lipcert.files.archive import Archive
 from lipcert.jobs import Answer
 from lipcert.method.result import Result
 from lipcert.proof.margins import linear_margins
 from lipcert.robustness.attack import Perturbation, another_class_wins, attack
 from lipcert.robustness.decision import certified_radii, class_scores, classify, decide, reach_in_region, shared_region
 from lipcert.robustness.pairs import PairConstant, matrix, method_and_region, pair_constant, pair_pieces
-from lipcert.robustness.refine import Ball, SharedRadii, against, prove_ball, refine_pieces
+from lipcert.robustness.refine import OpenInput, SharedRadii, against, prove_ball, refine_pieces
+from lipcert.robustness.stored import read_arrays
 from lipcert.rounding import Array
 from lipcert.search.progress import Status
 from lipcert.search.settings import Settings
@@ -204,7 +203,7 @@ def test_a_piece_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> None
 def test_pieces_can_be_sent_away() -> None:
     net = small_net(7)
     classified = classify(net, np.full((1, 3), 0.2), None)
-    balls = Ball.open_ones(
+    balls = OpenInput.open_ones(
         np.full((1, 3), 0.2), classified, SharedRadii(np.zeros((1, 3))), np.array([np.inf]), (0.1,), (0.0, 1.0)
     )
     for piece in [
@@ -291,7 +290,7 @@ def test_the_command_and_its_files(files: Path, capsys: pytest.CaptureFixture[st
     net = small_net(7)
     for pair in answer["pairs"]:
         assert verify(files / "job" / pair["certificate"], net).proved
-    arrays = Archive(files / "job" / "arrays.npz", re.compile(r"[a-z_]+"), content="results")
+    arrays = read_arrays(files / "job" / "arrays.npz")
     assert arrays["status"].dtype == np.uint8
     assert arrays["images"].shape == (12, 3)
     assert np.all(arrays["certified_radius"][arrays["status"] == 3] == 0)

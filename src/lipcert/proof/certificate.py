@@ -34,7 +34,7 @@ from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
 from lipcert.problem.question import Arrays, Question, Statement, text_array
 from lipcert.problem.region import Region
-from lipcert.proof.verification import Exact, Verification
+from lipcert.proof.verification import ExactBound, Verification
 from lipcert.rounding import Array, worst
 from lipcert.steps import expect
 
@@ -183,10 +183,10 @@ class NetworkCertificate(Envelope):
         if balls is None:
             return answer
         if not answer.proved:
-            return replace(answer, exact=Exact(math.inf, NOT_ASKED))
+            return replace(answer, exact=ExactBound(math.inf, NOT_ASKED))
         second = self.check_with_balls(subject, balls)
         answer = self._answer(found.proved_by_both(second), "ball arithmetic")
-        return replace(answer, exact=Exact(self.largest(second.bounds), self.checked))
+        return replace(answer, exact=ExactBound(self.largest(second.bounds), self.checked))
 
     def _nothing(self, reason: str) -> CheckedBounds:
         shape = self.claimed.hi.shape

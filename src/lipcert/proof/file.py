@@ -17,7 +17,7 @@ import numpy as np
 
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable
-from lipcert.files.archive import Archive, holds
+from lipcert.files.archive import Archive, Expected, holds
 from lipcert.files.boundary import located
 from lipcert.files.numbers import LARGEST_WHOLE, one_real, one_whole, whole, word
 from lipcert.problem import question
@@ -118,7 +118,7 @@ def _load(path: str | os.PathLike[str], kind: type[Any]) -> Any:
 
 def read_certificate(file: Path | IO[bytes], wanted: type[Any]) -> Any:
     """A certificate from a file; the kind is compared before anything else is read."""
-    arrays = Archive(file, _NAMES, content="a certificate", texts=_TEXTS, advice=_ADVICE)
+    arrays = Archive(file, Expected(_NAMES, "a certificate", _ADVICE, _TEXTS))
     kind = kind_of(arrays)
     if kind != getattr(wanted, "kind", kind):
         raise FileFormatError(f"a certificate of {WORDS[kind]}; a certificate of {WORDS[wanted.kind]} is needed")

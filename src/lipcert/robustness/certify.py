@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lipcert.budget.memory import as_size, check_share, resident, unwatched
 from lipcert.errors import InputError, SoundnessError, shown
-from lipcert.jobs import End, JobFolder, Outcome, Piece, Progress, Run, chosen_executor, local, run_pieces
+from lipcert.jobs import End, JobFolder, JobProgress, Outcome, Piece, Run, chosen_executor, local, run_pieces
 from lipcert.jobs.executors import Cluster, check_workers
 from lipcert.problem.arrays import array_of
 from lipcert.problem.network import Network
@@ -27,13 +27,13 @@ from lipcert.robustness.data import DataSet, as_data_set
 from lipcert.robustness.decision import Classified, class_count, classify, reach_in_region, rival_radii
 from lipcert.robustness.pairs import constants_of, matrix, pair_pieces
 from lipcert.robustness.question import TIME_LIMIT, DataQuestion, Radii, check_domain, check_radii, check_seconds
-from lipcert.robustness.refine import Ball, SharedRadii, refine_pieces, refined_radii
+from lipcert.robustness.refine import OpenInput, SharedRadii, refine_pieces, refined_radii
 from lipcert.robustness.result import PREDICTED, Certification
 from lipcert.robustness.stored import write_sources
 from lipcert.rounding import Array
 from lipcert.search.settings import Settings
 
-OnProgress = Callable[[str, Progress | None], None]
+OnProgress = Callable[[str, JobProgress | None], None]
 
 
 def certify(
@@ -178,7 +178,7 @@ class _Job:
         An input is open if it is neither certified nor attacked at some radius; the time is that of the question.
         """
         q = self.q
-        balls = Ball.open_ones(q.data.inputs, classified, shared, found.radius, q.radii, q.limits)
+        balls = OpenInput.open_ones(q.data.inputs, classified, shared, found.radius, q.radii, q.limits)
         work = refine_pieces(q.net, balls, q.refine, q.settings.memory)
         stored = self._checked_outcomes(work, check_kept_input)
         run = self._run_pieces("refinement", work, stored, time.monotonic() + q.refine)
@@ -191,7 +191,7 @@ class _Job:
     def _checked_outcomes(self, pieces: list[Piece], check: Check) -> dict[str, Outcome]:
         """The outcomes in the folder that their certificates prove again now, by the names of their pieces."""
 
-        def see(progress: Progress) -> None:
+        def see(progress: JobProgress) -> None:
             self._stage("checking what is kept", progress)
 
         here = local() if isinstance(self.executor, Cluster) else self.executor  # its workers may not see the folder
@@ -200,7 +200,7 @@ class _Job:
         return stored
 
     def _run_pieces(self, stage: str, pieces: list[Piece], stored: dict[str, Outcome], deadline: float | None) -> Run:
-        def see(progress: Progress) -> None:
+        def see(progress: JobProgress) -> None:
             self._stage(stage, progress)
 
         run = run_pieces(pieces, self.folder, self.executor, see, deadline, stored=stored)
@@ -214,7 +214,7 @@ class _Job:
         self.complete = self.complete and run.complete
         return run
 
-    def _stage(self, stage: str, progress: Progress | None = None) -> None:
+    def _stage(self, stage: str, progress: JobProgress | None = None) -> None:
         if self.on_progress is not None:
             self.on_progress(stage, progress)
 

@@ -47,7 +47,7 @@ class SharedRadii:
 
 
 @dataclass(frozen=True, eq=False)
-class Ball:
+class OpenInput:
     """An input and the radii at which it is open, in increasing order."""
 
     index: int
@@ -86,7 +86,7 @@ class Ball:
         attacked: Array,
         radii: tuple[float, ...],
         limits: Domain,
-    ) -> list[Ball]:
+    ) -> list[OpenInput]:
         """The inputs that are neither certified nor attacked at some radius, most promising first."""
         rivals, constants, reach = shared.rivals, shared.constants, shared.reach
         balls, certified = [], rivals.min(axis=1)
@@ -102,7 +102,7 @@ class Ball:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Refinement:
     """Whether the class holds on the whole box, by which means, and the largest margin bound of a rival."""
 
     proved: bool
@@ -113,7 +113,7 @@ class Verdict:
 
 
 def refine_pieces(
-    net: Network, balls: list[Ball], seconds: float, memory: int | float | str | None = None
+    net: Network, balls: list[OpenInput], seconds: float, memory: int | float | str | None = None
 ) -> list[Piece]:
     """One piece for every open input; `memory` is of the process that proves it."""
     each = min(SECONDS_EACH, seconds)
@@ -131,7 +131,7 @@ def refined_radii(certified: Array, outcomes: Mapping[str, Outcome]) -> tuple[Ar
     return radii, seen
 
 
-def refine_input(net: Network, ball: Ball, seconds: float, memory: int | float | str | None = None) -> Answer:
+def refine_input(net: Network, ball: OpenInput, seconds: float, memory: int | float | str | None = None) -> Answer:
     """The largest of the open radii that can be proved, the largest first, then by bisection, and what follows from it
     with the shared constants. The proofs go with it.
     """
@@ -162,7 +162,7 @@ def refine_input(net: Network, ball: Ball, seconds: float, memory: int | float |
     return Answer({"input": ball.index, "label": ball.label, "radius": best, "attempts": attempts}, files)
 
 
-def prove_ball(net: Network, box: Box, label: int, rivals: NDArray[np.intp], budget: Budget) -> Verdict:
+def prove_ball(net: Network, box: Box, label: int, rivals: NDArray[np.intp], budget: Budget) -> Refinement:
     """Whether `label` beats each of the rivals on the whole box; the hardest rival is asked first."""
     rows = np.array([against(net, label, int(i)) for i in rivals])
     pre, linear = linear_margins(net, box, rows)
@@ -170,18 +170,18 @@ def prove_ball(net: Network, box: Box, label: int, rivals: NDArray[np.intp], bud
     done = [int(k) for k in np.flatnonzero(linear < 0)]
     proofs = [MarginProof(rows[k], float(linear[k])) for k in done]
     if not still.size:
-        return Verdict(True, "linear", float(linear.max()), tuple(proofs), tuple(int(rivals[k]) for k in done))
+        return Refinement(True, "linear", float(linear.max()), tuple(proofs), tuple(int(rivals[k]) for k in done))
     order = 1 + net.inputs + sum(int(np.sum((z.lo < 0) & (z.hi > 0))) for z in pre)
     finite = all(np.all(np.isfinite(z.lo)) and np.all(np.isfinite(z.hi)) for z in pre)
     if not (applies(net) and finite and order <= LARGEST):
-        return Verdict(False, "linear", float(linear.max()))
+        return Refinement(False, "linear", float(linear.max()))
     for k in still[np.argsort(-linear[still])]:
         proof = prove_rival(net, box, rows[k], pre, budget)
         if proof is None or not proof.upper < 0:
-            return Verdict(False, "margin", np.inf if proof is None else proof.upper)
+            return Refinement(False, "margin", np.inf if proof is None else proof.upper)
         proofs.append(proof)
         done.append(int(k))
-    return Verdict(True, "margin", max(p.upper for p in proofs), tuple(proofs), tuple(int(rivals[k]) for k in done))
+    return Refinement(True, "margin", max(p.upper for p in proofs), tuple(proofs), tuple(int(rivals[k]) for k in done))
 
 
 def prove_rival(
