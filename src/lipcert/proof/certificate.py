@@ -178,7 +178,7 @@ class NetworkCertificate(Envelope):
         expect(*self.cost(subject))
         refused = self.refused(subject)
         with np.errstate(all="ignore"):  # an overflow proves nothing; it is no message
-            found = self._nothing(refused) if refused is not None else self.check(subject)
+            found = self._no_bounds(refused) if refused is not None else self.check(subject)
         answer = self._answer(found, self.method or "it")
         if balls is None:
             return answer
@@ -188,7 +188,8 @@ class NetworkCertificate(Envelope):
         answer = self._answer(found.proved_by_both(second), "ball arithmetic")
         return replace(answer, exact=ExactBound(self.largest(second.bounds), self.checked))
 
-    def _nothing(self, reason: str) -> CheckedBounds:
+    def _no_bounds(self, reason: str) -> CheckedBounds:
+        """Bounds that prove no claim, and the reason."""
         shape = self.claimed.hi.shape
         return CheckedBounds(Interval(np.full(shape, -np.inf), np.full(shape, np.inf)), reason)
 

@@ -79,7 +79,9 @@ _NAMES = re.compile("|".join((*_QUESTION, *_PROOFS, *CONTENT.values())))
 _TEXTS = frozenset({"kind", "proof", "method", "problem", "sense", "literal_form"}).union(
     question.TEXTS, *(part.TEXTS for part in _PARTS)
 )
-STATED_READER = "lipcert.polynomial.lcep.literal"  # it comes after this room, so a file that needs it loads it
+# The module that reads proofs of the literal relaxations of [CLMP20]. It belongs to a room that builds on this one, so
+# it is imported by its name, and only for a file that holds such a proof.
+LITERAL_READER = "lipcert.polynomial.lcep.literal"
 _ADVICE = "write the certificate again"
 
 
@@ -190,7 +192,7 @@ def _plain_proof(arrays: Mapping[str, Any], method: str) -> Proof:
         case "slopes":
             return slopes.read_slopes(arrays)
         case "literal" | "lipopt":
-            found: Proof = importlib.import_module(STATED_READER).read_stated(kind, arrays, method)
+            found: Proof = importlib.import_module(LITERAL_READER).read_stated(kind, arrays, method)
             return found
         case _:
             raise FileFormatError(f"an unknown kind of proof, {kind!r}; upgrade lipcert")

@@ -94,8 +94,16 @@ def certify(
     network = network_of(net, data.image_shape if isinstance(inputs, DataSet) else array_of(inputs).shape[1:])
     if network_file is None and isinstance(net, str | os.PathLike):
         network_file = os.fspath(net)
-    where = (check_radii(radius), check_domain(domain), clip)
-    question = DataQuestion(network, data, *where, parse_norm(norm), settings, check_seconds(refine))
+    question = DataQuestion(
+        network,
+        data,
+        radii=check_radii(radius),
+        domain=check_domain(domain),
+        clip=clip,
+        norm=parse_norm(norm),
+        settings=settings,
+        refine=check_seconds(refine),
+    )
     question.check()
     if out is not None and not isinstance(out, str | os.PathLike):
         raise InputError(f"out={shown(out)}: give the path of a job folder")
@@ -110,9 +118,8 @@ def certify(
             "--recheck needs a job folder with certificates; give --out DIR",
         )
     with ExitStack() as stack:
-        executor = stack.enter_context(
-            chosen_executor(workers, scheduler)
-        )  # first: a dead address leaves no folder behind
+        # The executor comes first: a dead address leaves no folder behind.
+        executor = stack.enter_context(chosen_executor(workers, scheduler))
         folder = None
         if out is not None:
             stated = question.to_dict()
@@ -178,13 +185,13 @@ class _Job:
         An input is open if it is neither certified nor attacked at some radius; the time is that of the question.
         """
         q = self.q
-        balls = OpenInput.open_ones(q.data.inputs, classified, shared, found.radius, q.radii, q.limits)
-        work = refine_pieces(q.net, balls, q.refine, q.settings.memory)
+        still_open = OpenInput.most_promising_first(q.data.inputs, classified, shared, found.radius, q.radii, q.limits)
+        work = refine_pieces(q.net, still_open, q.refine, q.settings.memory)
         stored = self._checked_outcomes(work, check_kept_input)
         run = self._run_pieces("refinement", work, stored, time.monotonic() + q.refine)
         if run.end is End.DEADLINE:
             self.complete = True  # the time given was used
-            left = len(balls) - len(run.outcomes)
+            left = len(still_open) - len(run.outcomes)
             self.notes.append(f"refinement stopped at its time limit; {left} open inputs were not looked at")
         return refined_radii(np.asarray(shared.rivals.min(axis=1), dtype=np.float64), run.outcomes)
 
