@@ -7,7 +7,8 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,3 +54,15 @@ def reference_folder() -> Path:
     if not folder.is_dir():
         raise SystemExit(f"{folder} is not here; set LIPCERT_REFERENCE to the folder with the published values")
     return folder
+
+
+@contextmanager
+def busy(loops: int) -> Iterator[None]:
+    """So many processes that do nothing but keep a core busy."""
+    children = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(loops)]
+    try:
+        yield
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()

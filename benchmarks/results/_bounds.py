@@ -9,11 +9,11 @@ from functools import partial
 import numpy as np
 from tests.enumeration import exact_constant
 
-from benchmarks._networks import CASES, Made, he_normal
+from benchmarks import _networks
+from benchmarks._networks import CASES, Made, he_normal, sdp_nn
 from benchmarks._rows import Measured
 from benchmarks.results._case import BOTH, DATA, ONLY_FULL, Case, Question, Stopwatch, bracket
 from lipcert.budget import Budget
-from lipcert.paper.entries import paper_network, paper_region
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Box
 from lipcert.witness import search
@@ -35,8 +35,7 @@ def paper(size: int, sparsity: int, seed: int, region: str, layers: int = 1) -> 
     """One of the paper's random networks."""
     shape = f"({size},{size}{',10' if layers == 2 else ''})"
     return Question(
-        f"{shape} s={sparsity} seed {seed}, {region}",
-        lambda: (paper_network(size, sparsity, seed, layers), paper_region(size, seed, region), None, "inf"),
+        f"{shape} s={sparsity} seed {seed}, {region}", _networks.paper(size, sparsity, seed, region, layers)
     )
 
 
@@ -174,14 +173,7 @@ def _trained() -> list[Case]:
 
 
 def _sdp_nn(name: str) -> Question:
-    radius = float(name.split()[-1])
-
-    def make() -> Made:
-        net, box, output, norm = next(c for c in CASES if c.name == "SDP-NN 0.1").make()
-        assert isinstance(box, Box)
-        return net, Box(box.center, radius), output, norm
-
-    return Question(name, make)
+    return Question(name, sdp_nn(float(name.split()[-1])))
 
 
 def _exact() -> list[Case]:

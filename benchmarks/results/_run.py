@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -35,32 +36,38 @@ def run_cases(
     resume: bool,
     say: Callable[[str], None] = print,
     measure: Callable[[Case, str | None], list[Row]] | None = None,
+    jobs: int = 1,
 ) -> int:
     """Run the cases without rows, append their rows to `out`; returns how many cases failed.
 
-    `measure` takes a case and the commit of the code; it is `rows_of` unless something else is given.
+    `measure` takes a case and the commit of the code; it is `rows_of` unless something else is given. So many `jobs`
+    run at once.
     """
     measure = measure or rows_of
     if not resume:
         out.unlink(missing_ok=True)
     commit, start, failed = commit_of_the_code(), time.perf_counter(), 0
     known = done(read_rows(out), commit, lipcert.__version__) if resume else set()
-    for number, case in enumerate(cases, 1):
-        if case.name in known:
-            continue
-        rows = measure(case, commit)
-        append_rows(out, rows)
-        failed += any(row.measured.status == FAILED for row in rows)
-        for row in rows:
-            say(f"{number}/{len(cases)} {time.perf_counter() - start:7.1f} s  {summary(row)}")
+    left = [(number, case) for number, case in enumerate(cases, 1) if case.name not in known]
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        running = {pool.submit(measure, case, commit): number for number, case in left}
+        for ended in as_completed(running):
+            rows = ended.result()
+            append_rows(out, rows)
+            failed += any(row.measured.status == FAILED for row in rows)
+            for row in rows:
+                say(f"{running[ended]}/{len(cases)} {time.perf_counter() - start:7.1f} s  {summary(row)}")
+    finally:
+        pool.shutdown(cancel_futures=True)
     return failed
 
 
-def rows_of(case: Case, commit: str | None) -> list[Row]:
-    """The rows of one case, measured in a fresh process; one that says why where it cannot be."""
+def rows_of(case: Case, commit: str | None, module: str = "benchmarks.results", *options: str) -> list[Row]:
+    """The rows of one case, measured in a fresh process by a module's verb `one`; one that says why where it cannot."""
     if reason := case.missing():
         return as_rows(case, [Measured(case.name, "", status=SKIPPED, remark=reason)], commit, os.getloadavg()[0])
-    command = [sys.executable, "-m", "benchmarks.results", "one", case.name, "--commit", commit or ""]
+    command = [sys.executable, "-m", module, "one", case.name, "--commit", commit or "", *options]
     environment = os.environ | dict.fromkeys(THREADS, "1")
     load = os.getloadavg()[0]
     child = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from statistics import geometric_mean, median
 
 from benchmarks._rows import Measured, Row
+from benchmarks.turns._curves import Ratios, all_beside, limit_of, summaries
 
 MARKS = (1.0, 3.0, 10.0, 30.0, 60.0)
 SHARES = ("certified", "attacked", "undecided", "misclassified")
@@ -131,6 +132,21 @@ def anytime(rows: Sequence[Row]) -> str:
     peers = [r.measured.peer for r in rows if r.measured.peer]
     head = ("network", "lower", *(f"{mark:g} s" for mark in MARKS), "at the end", *peers[:1])
     return table(head, (line[: len(head)] for line in lines))
+
+
+def turns(rows: Sequence[Row]) -> str:
+    """`auto` beside the best single method: mean and worst ratios at every mark, for each half and for both."""
+    lines = []
+    for (half, mark), (upper, lower) in summaries(all_beside(rows)).items():
+        count = str(max(r.count if r else 0 for r in (upper, lower)))
+        lines.append((half, f"{mark:g} s", count, *_ratios(upper), *_ratios(lower)))
+    head = ("half", "after", "questions", "upper: mean", "worst", "where", "witness: mean", "worst", "where")
+    limits = sorted({limit_of(r.measured) for r in rows})
+    return table(head, lines) + f"\n\nLimit of every run: {', '.join(f'{limit:g}' for limit in limits)} s."
+
+
+def _ratios(found: Ratios | None) -> tuple[str, str, str]:
+    return ("-", "-", "-") if found is None else (f"{found.mean:.3f}", f"{found.worst:.3f}", found.question)
 
 
 def depth(rows: Sequence[Row]) -> str:
