@@ -158,7 +158,7 @@ BELIEVED: dict[str, tuple[Any, str, Any]] = {
     "jacobian": (JacobianCertificate, "verify", lambda *_: SimpleNamespace(proved=True)),
     "partition": (PartitionCertificate, "verify", lambda *_: SimpleNamespace(proved=True)),
     "union": (UnionCertificate, "verify", lambda *_: SimpleNamespace(proved=True)),
-    "margins": (MarginCertificate, "verify", lambda kept, _: SimpleNamespace(found=kept.claimed)),
+    "margins": (MarginCertificate, "verify", lambda *_: SimpleNamespace(proved=True)),
     "polynomial": (_questions, "verify_polynomial", lambda kept, _: SimpleNamespace(proved=True, bound=kept.bound)),
 }
 BOASTS: dict[str, Any] = {  # what no honest checker proves
