@@ -21,10 +21,10 @@ from lipcert.cli.app import run
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.planning import plan, whole_step
-from lipcert.method.portfolio import Engine, take_turns
 from lipcert.method.run import run as run_method
 from lipcert.method.solving import Task
 from lipcert.method.table import named
+from lipcert.method.turns import Engine, take_turns
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.model import Relaxation
 from lipcert.relaxation.specification import Specification, build
@@ -35,7 +35,7 @@ from lipcert.solver import choose_solver, no_room_for_interior
 from lipcert.solver.costs import solve_numbers
 from lipcert.solver.result import Log, RankTwoResult
 from tests.constants import set_constant
-from tests.method.test_portfolio import Falling, bracket_of
+from tests.method.test_turns import Falling, bracket_of
 from tests.problems import net_of
 
 GB = float(1 << 30)
@@ -242,7 +242,7 @@ def test_an_engine_that_fills_the_memory_leaves_the_rest_to_others(step: float) 
     budget = limited(GB, process, 100.0)
     growing, steady = Growing(bracket, process, step), Falling(bracket, 1e5, 0.3)
     engines: list[Engine] = [growing, steady]
-    take_turns(engines, bracket, budget, lambda *_: None)
+    take_turns(engines, bracket, budget)
     assert growing.ended
     assert growing.told == 1
     assert growing.turns <= 2
@@ -254,7 +254,7 @@ def test_an_engine_that_fills_the_memory_leaves_the_rest_to_others(step: float) 
 def test_memory_that_nobody_gives_back_ends_all() -> None:
     process, bracket = Process(0.95 * GB), bracket_of()
     engines: list[Engine] = [Falling(bracket, 1e5, 0.3), Falling(bracket, 1e5, 0.5)]
-    take_turns(engines, bracket, limited(GB, process, 100.0), lambda *_: None)
+    take_turns(engines, bracket, limited(GB, process, 100.0))
     assert all(e.turns == 0 for e in engines if isinstance(e, Falling))
 
 

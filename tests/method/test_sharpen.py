@@ -357,7 +357,7 @@ def test_relaxations_of_auto_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
         bracket = Bracket(Settings(lower=False))
         sharpening = Sharpening(problem, bracket)
         assert sharpening(Budget.of_work(0.0)) is problem
-        engine = RelaxationEngine(problem, bracket, FREE, 0.5, sharpening)
+        engine = RelaxationEngine(problem, bracket, FREE, sharpening)
         engine.advance(Budget.of_work(5.0))
         assert bracket.certificate is not None
         assert isinstance(bracket.certificate.proof, kind)

@@ -12,10 +12,10 @@ import lipcert
 from lipcert import Box, Network, bound
 from lipcert.budget import Budget
 from lipcert.budget.memory import Memory
-from lipcert.method import auto, portfolio
+from lipcert.method import auto
 from lipcert.method.bracket import Bracket
+from lipcert.method.engines import WitnessEngine
 from lipcert.method.literal import LITERAL
-from lipcert.method.portfolio import Engine, stages, take_turns
 from lipcert.method.relaxed import Relaxed
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
@@ -24,7 +24,7 @@ from lipcert.search.progress import NOTHING, Status
 from lipcert.search.settings import Settings
 from lipcert.witness import Witness
 from tests.constants import set_constant
-from tests.method.test_portfolio import FLOOR, PROBLEM, Falling, Restarting, bracket_of, nothing
+from tests.method.test_turns import PROBLEM
 from tests.problems import SMALL, net_of
 
 CASES = [
@@ -105,85 +105,16 @@ def test_a_closed_zero_is_finished() -> None:
 
 
 def test_auto_searches_while_a_gap_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No engine has anything to do, and the witness may be what is missing: it is looked for until the end."""
-    monkeypatch.setattr(auto, "engines_for", lambda *_: [])
-    set_constant(monkeypatch, "LOOK_LAST", 0.1)
+    """No engine has a bound to improve, and the witness may be what is missing: it is looked for until the end."""
+    monkeypatch.setattr(auto, "engines_for", lambda problem, bracket, *_: [WitnessEngine(problem, bracket)])
     result = bound(net_of(6, 12, 12, 1, seed=3), Box(np.zeros(6), 1.0), work=0.6)
     assert result.work >= 0.57
     assert result.status is Status.WORK_LIMIT
 
 
-def test_a_turn_that_was_too_short_to_begin_is_not_the_last() -> None:
-    """Another engine once ended the run as open, although there was time for both."""
-
-    class Slow(Falling):
-        def advance(self, budget: Budget) -> None:
-            self.short = budget.left() < 20.0
-            if self.short:
-                self.turns += 1
-            else:
-                super().advance(budget)
-
-    bracket, budget = bracket_of(1e3), Budget.of_work(100.0)
-    slow = Slow(bracket, 50.0, 0.5)
-    take_turns([slow, Falling(bracket, 1e2, 0.01, most=5.0)], bracket, budget, lambda *_: None)
-    assert not math.isinf(slow.upper)
-    assert slow.done > 50.0
-    assert slow.turns < 20
-    bracket, budget = bracket_of(1e3), Budget.of_work(10.0)
-    never = Slow(bracket, 50.0, 0.5)
-    take_turns([never], bracket, budget, lambda *_: None)
-    assert never.turns < 20
-
-
-def test_one_that_waits_has_what_others_leave() -> None:
-    class Dear(Falling):
-        def waits(self, budget: Budget) -> bool:  # noqa: ARG002
-            return True
-
-    bracket, budget = bracket_of(), Budget.of_work(50.0)
-    dear, other = Dear(bracket, 1e2, 1.0), Falling(bracket, 1e4, 0.1, most=30.0)
-    take_turns([dear, other], bracket, budget, nothing)
-    assert other.done == 30.0
-    assert dear.done == pytest.approx(20.0)
-
-
-def turns_of(work: float) -> tuple[list[tuple[str, float]], float]:
-    """What two engines were given in a run of so much work, and its bound."""
-    bracket, budget = bracket_of(), Budget.of_work(work)
-    engines: list[Engine] = [Falling(bracket, 1e5, 0.3), Falling(bracket, 1e5, 0.2), Restarting(bracket, 1e4)]
-    given: list[tuple[str, float]] = []
-    for stage in stages(budget):
-        take_turns(engines, bracket, stage, lambda *_: given.append((bracket.stage, budget.now())))
-    assert bracket.upper > FLOOR
-    return given, bracket.upper
-
-
-def test_a_longer_run_begins_as_a_shorter_one() -> None:
-    known, least = turns_of(4.0)
-    for work in (16.0, 64.0, 256.0):
-        more, upper = turns_of(work)
-        assert len(more) > len(known)
-        assert more[: len(known)] == known
-        assert upper <= least
-        known, least = more, upper
-
-
-def test_the_ends_of_stages_do_not_depend_on_the_whole() -> None:
-    ends = [[stage.end for stage in stages(Budget.of_work(work))] for work in (3.0, 4.0, 16.0, 60.0, 64.0, 100.0)]
-    assert ends == [[3.0], [4.0], [4.0, 16.0], [4.0, 16.0, 60.0], [4.0, 16.0, 64.0], [4.0, 16.0, 100.0]]
-    late = Budget.of_work(64.0)
-    late.add(5.0)
-    assert [stage.end for stage in stages(late)] == [16.0, 64.0]
-    assert len(list(stages(Budget.unlimited()))) == 1
-
-
 @pytest.mark.parametrize(("shape", "kind", "norm", "output"), CASES)
-def test_more_work_is_never_worse(
-    shape: tuple[int, ...], kind: str, norm: str, output: int | str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With the same seed: exactly, where the work is that of a stage; stages are shorter here, to save time."""
-    monkeypatch.setattr(portfolio, "SHORTEST", -2)
+def test_more_work_is_never_worse(shape: tuple[int, ...], kind: str, norm: str, output: int | str) -> None:
+    """With the same seed a longer run begins as a shorter one."""
     net, region = random_net(shape, kind), Box(np.zeros(shape[0]), 0.5)
     results = [lipcert.bound(net, region, output=output, norm=norm, work=w, seed=1) for w in (0.25, 1.0)]
     for less, more in pairwise(results):

@@ -119,6 +119,10 @@ class Budget:
         """Time on the clock of this budget in seconds; only differences mean something."""
         return self.meter.counted if self.meter.repeatable else time.monotonic()
 
+    def elapsed(self) -> float:
+        """Seconds of the clock since the start of the call."""
+        return self.meter.counted if self.meter.repeatable else time.monotonic() - self.meter.wall
+
     def left(self) -> float:
         """Seconds of the clock until the end, negative when it is over; at most zero when the memory is full."""
         left = self.end - self.now()

@@ -34,7 +34,7 @@ from lipcert.solver import CONIC_SOLVERS, SOLVERS
 @network_argument
 @question_options(*REGION, "halfspaces", *OUTPUT, *WEIGHTS)
 @options(
-    *("method", "literal", "solver", *LIMITS, "gap", "below", "seed", "lower", "certificate"),
+    *("method", "literal", "solver", *LIMITS, "gap", "below", "seed", "lower", "explain", "certificate"),
     method={"help": f"How to prove it: {', '.join(table.names())}."},
     solver={"help": f"{', '.join(SOLVERS)}; for literal methods {', '.join(CONIC_SOLVERS)}."},
     time_limit={"help": "Seconds to spend at most, including the time to read files."},

@@ -90,6 +90,7 @@ OPTIONS: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     # How to answer, and how long.
     "method": ("--method", {**_shown("auto"), "metavar": "NAME"}, "How to prove it."),
+    "explain": ("--explain", _FLAG, "Show which engine of auto or exact worked when, and what came of it."),
     "literal": ("--literal", _FLAG, "Solve shor or hr2 as the paper states them, by a general solver."),
     "solver": ("--solver", {**_shown("auto"), "metavar": "NAME"}, "The solver of relaxations."),
     "time_limit": ("--time-limit", {"type": float, **_shown(60.0), "metavar": "S"}, "Seconds to spend at most."),

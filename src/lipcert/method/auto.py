@@ -1,35 +1,33 @@
 """Methods auto and exact: they prove nothing themselves, but give turns to the engines that apply.
 
-Cheap bounds and a witness come first. `auto` tries every engine, in stages, and goes on with one as long as it promises
-more than the others (`portfolio`). `exact` has the searches alone: branch and bound until the gap is closed.
+Cheap bounds come first. `auto` gives slices of time to every engine by one rule (`turns`). `exact` has the searches
+alone: branch and bound until the gap is closed.
 """
 
 from __future__ import annotations
 
 from lipcert.bounds.operator_norms import hard
 from lipcert.budget import Budget
-from lipcert.method.base import PRELUDE_SHARE, SEARCH_BEFORE_TURNS, Method
+from lipcert.method.base import PRELUDE_SHARE, Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import refusal as cells_refusal
 from lipcert.method.cheap import eliminate_many
-from lipcert.method.engines import engines_for, searches
-from lipcert.method.lower import WitnessTurns
-from lipcert.method.portfolio import stages, take_turns
+from lipcert.method.engines import WitnessEngine, engines_for, searches
 from lipcert.method.tight import Tight
+from lipcert.method.turns import take_turns
 from lipcert.problem.problem import Problem
 from lipcert.steps import DENSE, RATES
 
 
 class Auto(Method):
-    """Every engine is tried, and continued while it promises more than the others (`portfolio`)."""
+    """Every engine has slices of time, most of them the one that closes most of the gap per second (`turns`)."""
 
     name = "auto"
     summary = "turns of all methods that apply, each as long as it promises most"
     prelude = ("product", "interval", "linear", "mixed")
-    search = SEARCH_BEFORE_TURNS
+    search = 0.0  # a glance: an engine looks further
     needs_witness = True
     closes = True
-    staged = True
     greedy = True
 
     def cost(self, problem: Problem) -> float:
@@ -43,14 +41,7 @@ class Auto(Method):
             return
         with bracket.executor() as executor:
             engines = engines_for(problem, bracket, budget, executor)
-            witnesses = WitnessTurns(problem, bracket, budget)
-            for number, stage in enumerate(stages(budget)):
-                if number:  # before the first stage `bound` has searched
-                    witnesses.again(stage, self.search * max(stage.left(), 0.0))
-                else:
-                    witnesses.before(stage)
-                take_turns(engines, bracket, stage, witnesses)
-                witnesses.last(stage, patient=bracket.settings.lower)
+            take_turns(engines, bracket, budget)
         for engine in engines:
             engine.conclude()
         if not bracket.closed() and (budget.over() or any(not engine.ended for engine in engines)):
@@ -63,7 +54,7 @@ class Exact(Method):
     name = "exact"
     summary = "branch and bound over signs and cells until the gap is closed: few inputs or few open signs"
     needs_witness = True
-    search = SEARCH_BEFORE_TURNS
+    search = 0.0  # a glance: an engine looks further
     for_many = False
     closes = True
 
@@ -88,9 +79,7 @@ class Exact(Method):
             return
         with bracket.executor() as executor:
             engines = searches(problem, bracket, budget, executor)
-            witnesses = WitnessTurns(problem, bracket, budget)
-            take_turns(engines, bracket, budget, witnesses)
-            witnesses.last(budget)
+            take_turns([WitnessEngine(problem, bracket), *engines], bracket, budget)
         if not engines:
             bracket.note("too many open neurons and inputs for branch and bound; use tight")
         for engine in engines:

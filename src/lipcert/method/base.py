@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 # Shares of the budget.
 PRELUDE_SHARE = 0.6  # for each cheap method that runs first, because on very large networks it can take long
 SEARCH_BESIDE_A_SOLVER = 0.2  # for a witness before a relaxation; more gained nothing on SDP-NN and ERAN 3_50
-SEARCH_BEFORE_TURNS = 0.02  # for the first witness of a method that searches again between its turns
 
 
 class Method:
@@ -29,7 +28,6 @@ class Method:
     search: float = SEARCH_BESIDE_A_SOLVER  # share of the budget for a witness, before `run`
     cheap: bool = False  # a witness is looked for afterwards, for a second, or as long as the bound took
     closes: bool = False  # whether it works until the gap is closed: with a gap left it has not finished
-    staged: bool = False  # whether its work comes in stages (`portfolio.stages`), the search before it among them
     needs_witness: bool = False  # whether it looks for a witness even if the caller wants none in the answer
     solvers: tuple[str, ...] = SOLVERS  # the ones that a caller may ask for
     for_many: bool = True  # whether `certify` offers it for the constants of all pairs of classes

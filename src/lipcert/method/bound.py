@@ -47,6 +47,7 @@ def bound(
     workers: int = 1,
     scheduler: str | None = None,
     memory: int | float | str | None = None,
+    explain: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Result:
     """Bracket the Lipschitz constant of one scalar output, or of the whole map, on a region:
@@ -91,6 +92,8 @@ def bound(
         memory: the most that the process may have: "4G", "500M", "75%" of the machine, or bytes; near it the best
             proved bracket so far is returned. By default three quarters of the machine (or of its control group).
             Processes of `workers` share it; every worker of a cluster has the default of its own machine.
+        explain: show in the result which engine of "auto" or "exact" worked when, and what came of it; `turns` of the
+            result has that in any case.
         on_progress: called with a `Progress` whenever the bracket or the stage changes.
 
     Guarantees: `upper` is proved with outward rounding for the given float64 weights; `lower` is a proved lower bound
@@ -114,6 +117,7 @@ def bound(
         workers=workers,
         scheduler=scheduler,
         memory=memory,
+        explain=explain,
     )
     network = network_of(net, getattr(regions[0], "shape", None))
     if settings.scheduler is not None:

@@ -11,7 +11,7 @@ from lipcert.budget import Budget
 from lipcert.budget.memory import NUMBER, in_words
 from lipcert.errors import InputError
 from lipcert.jobs import cluster, local, processes
-from lipcert.method.result import NetworkSummary, Result
+from lipcert.method.result import NetworkSummary, Result, Turn
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.search.progress import NOTHING, Progress, Status
@@ -64,6 +64,7 @@ class Bracket:
         self.witness: Witness | None = None
         self.status = Status.DONE
         self.notes: list[str] = []
+        self.turns: list[Turn] = []
         self.stage = "product"
         self.iteration: Iteration | None = None
         self.promised = math.inf  # a bound that is proved already by a proof that is not finished
@@ -192,5 +193,7 @@ class Bracket:
             output=problem.output,
             network=NetworkSummary(problem.network),
             notes=tuple(self.notes),
+            turns=tuple(self.turns),
+            explain=self.settings.explain,
             work=budget.spent().counted,
         )

@@ -14,35 +14,25 @@ from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import CellSearch
 from lipcert.method.branching import refusal as cells_refusal
-from lipcert.method.branching.search import CELLS_AT_ONCE
 from lipcert.method.cheap import Linear
-from lipcert.method.portfolio import Engine
+from lipcert.method.lower import look
 from lipcert.method.relaxed import RELAXED, Relaxed
-from lipcert.method.slopes import SLOPES_PROOFS, Slopes, SlopeSolves, run_slopes
+from lipcert.method.slopes import Slopes, SlopeSolves, run_slopes
 from lipcert.method.tight import ResumeState, Tight
+from lipcert.method.turns import Engine
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
 from lipcert.proof.sharpened import prove_within
 from lipcert.search.loop import SearchOutcome, SearchState
 from lipcert.search.progress import Status
-from lipcert.search.scores import BOXES_UP_TO, cell_operations
-from lipcert.solver.slopes.choice import SLOPES_STEPS
-from lipcert.steps import DENSE, RATES
+from lipcert.search.scores import cell_operations
 from lipcert.witness import Witness
 
 if TYPE_CHECKING:
     from lipcert.method.signs import SignSearch
 
-# Cells wait if a batch of them and a relaxation take more than this share of the budget: the first where there is a
-# search over signs beside them, the second where there is none.
-CELLS_WORTH, CELLS_ALONE = 0.02, 0.5
-# An untried method is expected to leave this share, plus MORE_LEAVES times d, of the distance d = log(bound / witness).
-# Measured on networks of benchmarks/ with d from 0.2 to 8: tight and slopes left 0.05 to 0.8 of d on seven of them,
-# backward-free 0.43 to 0.78 on four.
-TIGHT_LEAVES = 0.3
-FREE_LEAVES = 0.45
-SLOPES_LEAVES = 0.4
-MORE_LEAVES = 0.06
+# Factor on the longest slice of an engine that begins anew in each: less would repeat what is proved.
+ANEW = 2.0
 
 # Sharper pre-activation bounds by linear programs, measured on mnist-net_256x2 and ERAN 3_50.
 SHARPEN_SHARE = 0.1  # share of the first turn of a search over signs, or of a relaxation
@@ -57,12 +47,12 @@ def engines_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Ex
     sharper = Sharpening(problem, bracket)
     found: list[Engine] = []
     if _free().refusal(problem) is None and _has_values(problem):
-        found.append(RelaxationEngine(problem, bracket, _free(), FREE_LEAVES, sharper))
+        found.append(RelaxationEngine(problem, bracket, _free(), sharper))
     if Tight().refusal(problem) is None:
         found.append(TightEngine(problem, bracket, sharper))
     if Slopes().refusal(problem) is None:
-        found.append(SlopeEngine(problem, bracket, Slopes(), SLOPES_LEAVES, sharper))
-    return found + searches(problem, bracket, budget, executor, sharper)
+        found.append(SlopeEngine(problem, bracket, Slopes(), sharper))
+    return [WitnessEngine(problem, bracket), *found, *searches(problem, bracket, budget, executor, sharper)]
 
 
 def _free() -> Relaxed:
@@ -93,7 +83,7 @@ def searches(
         if search_refusal(searched) is None and _has_room(searched, bracket, budget):
             engines.append(SignEngine(problem, bracket, sharper or Sharpening(problem, bracket)))
     if cells_refusal(problem) is None:
-        engines.append(CellEngine(problem, bracket, executor, CELLS_WORTH if engines else CELLS_ALONE))
+        engines.append(CellEngine(problem, bracket, executor))
     return engines
 
 
@@ -185,34 +175,15 @@ class CellEngine(Engine):
 
     name = "cells"
 
-    def __init__(self, problem: Problem, bracket: Bracket, executor: Executor, share: float) -> None:
+    def __init__(self, problem: Problem, bracket: Bracket, executor: Executor) -> None:
         super().__init__()
         self.problem, self.bracket, self.executor = problem, bracket, executor
-        self.share = share  # of the budget: where a batch and a relaxation take longer, others come first
         self.state: CellSearch | None = None
         self.outcome: SearchOutcome | None = None
-
-    def price(self, budget: Budget) -> float:
-        """Seconds of a batch of cells, and of a relaxation where cells are not halved but bounded by relaxations."""
-        batch = budget.expected(2.0 * CELLS_AT_ONCE * cell_operations(self.problem))
-        smooth = not any(f.kinked for f in self.problem.network.activations)
-        if self.problem.network.inputs <= BOXES_UP_TO or smooth:
-            return batch
-        return batch + budget.expected(Tight().cost(self.problem) * RATES[DENSE])
-
-    def waits(self, budget: Budget) -> bool:
-        return self.state is None and self.price(budget) > self.share * budget.left()
 
     def least(self, budget: Budget) -> float:
         """Seconds of the first cell and its halves; a search that has begun can use any time."""
         return 0.0 if self.state is not None else budget.expected(3.0 * cell_operations(self.problem))
-
-    def prior(self) -> float:
-        """Expected bound of the first turn: no better than the current one.
-
-        Splitting many inputs rarely pays, so other engines go first.
-        """
-        return self.bracket.upper
 
     def advance(self, budget: Budget) -> None:
         bracket = self.bracket
@@ -244,31 +215,21 @@ class CellEngine(Engine):
 
 
 class RelaxationEngine(Engine):
-    """A relaxation that is solved in one turn: another turn begins anew, and it ends when it has nothing to add."""
+    """A relaxation that is solved in one slice: another slice begins anew, and it ends when it has nothing to add."""
 
-    continues = False
-
-    def __init__(self, problem: Problem, bracket: Bracket, method: Method, leaves: float, sharper: Sharpening) -> None:
+    def __init__(self, problem: Problem, bracket: Bracket, method: Method, sharper: Sharpening) -> None:
         super().__init__()
         self.problem, self.bracket, self.method, self.name = problem, bracket, method, method.name
-        self.first, self.leaves, self.sharper = bracket.upper, leaves, sharper
+        self.sharper = sharper
+        self.longest = 0.0  # seconds of the longest slice so far
 
-    def prior(self) -> float:
-        """Expected bound of the first turn: it leaves a share of the distance from the witness to the first bound, in
-        logarithms, and a larger share of a long distance."""
-        lower = self.bracket.lower
-        if lower <= 0 or not math.isfinite(self.first):
-            return self.first / 2
-        distance = math.log(max(self.first / lower, 1.0))
-        left = min(self.leaves + MORE_LEAVES * distance, 1.0) * distance
-        return float(min(lower * math.exp(left), self.bracket.upper))
-
-    def price(self, budget: Budget) -> float:
-        """Expected seconds of one solve."""
-        return budget.expected(self.method.cost(self.problem) * RATES[DENSE])
+    def least(self, budget: Budget) -> float:  # noqa: ARG002 - as every engine says it
+        """A slice must be longer than the longest one so far."""
+        return ANEW * self.longest
 
     def advance(self, budget: Budget) -> None:
         self.problem = self.sharper(budget)
+        self.longest = max(self.longest, budget.left())
         before = self.bracket.certificate
         self.method.run(self.problem, self.bracket, budget)
         if self.bracket.certificate is not before:
@@ -277,11 +238,11 @@ class RelaxationEngine(Engine):
 
 
 class TightEngine(RelaxationEngine):
-    """Method tight: a turn goes on with the cuts or the multipliers of the last one."""
+    """Method tight: a slice goes on with the cuts or the multipliers of the last one."""
 
     def __init__(self, problem: Problem, bracket: Bracket, sharper: Sharpening) -> None:
         self.state: ResumeState = ResumeState()
-        super().__init__(problem, bracket, Tight(slopes=False, state=self.state, parts=True), TIGHT_LEAVES, sharper)
+        super().__init__(problem, bracket, Tight(slopes=False, state=self.state, parts=True), sharper)
 
     def least(self, budget: Budget) -> float:
         """Seconds that a kept solve needs before it has more; those of a new one where none is kept."""
@@ -297,27 +258,38 @@ class TightEngine(RelaxationEngine):
 
 
 class SlopeEngine(RelaxationEngine):
-    """Method slopes: a turn goes on from the multipliers of the last one. It ends where it cannot begin."""
+    """Method slopes: a slice goes on from the multipliers of the last one. It ends where it cannot begin."""
 
-    continues = True
     state: SlopeSolves | None = None
 
-    def price(self, budget: Budget) -> float:
-        """Seconds of the first turn.
-
-        On the whole space it is only a few gradient steps, because no other engine has a bound that early; later turns
-        continue from its multipliers.
-        """
-        unbounded = hull(self.problem.region) is None
-        return super().price(budget) * (SLOPES_STEPS / SLOPES_PROOFS if unbounded else 1.0)
+    def least(self, budget: Budget) -> float:
+        """Twice the last slice where that was too short to begin."""
+        return super().least(budget) if self.history and self.state is None else 0.0
 
     def advance(self, budget: Budget) -> None:
         self.problem = self.sharper(budget)
+        self.longest = max(self.longest, budget.left())
         before = self.bracket.certificate
         self.state = run_slopes(self.problem, self.bracket, budget, self.state)
         if self.bracket.certificate is not before:
             self.upper = self.bracket.upper
-        self.short = self.state is None and self.bracket.status in (Status.TIME_LIMIT, Status.WORK_LIMIT)
-        nothing = self.state is None and not self.short
+        late = self.state is None and self.bracket.status in (Status.TIME_LIMIT, Status.WORK_LIMIT)
+        nothing = self.state is None and not late
         done = nothing or (self.bracket.status is Status.DONE and self.state is not None and not self.state.alive)
         self.ended = done or self.bracket.status is Status.MEMORY_LIMIT
+
+    def release(self) -> None:
+        self.state = None
+
+
+class WitnessEngine(Engine):
+    """Searches for witnesses, each from the best point so far and with a seed of its own."""
+
+    name = "witness"
+
+    def __init__(self, problem: Problem, bracket: Bracket) -> None:
+        super().__init__()
+        self.problem, self.bracket = problem, bracket
+
+    def advance(self, budget: Budget) -> None:
+        look(self.problem, self.bracket, budget, budget.left(), len(self.history) or None)

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import math
-
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.bracket import Bracket
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.model import Relaxation
 from lipcert.rounding import Array
-from lipcert.search.progress import Status
 from lipcert.steps import THIN, Expired
 from lipcert.witness import Witness, evaluate, glance, improve, search
 from lipcert.witness.record import CHEAP_NETWORK
 
 SEARCH_CHEAP = 1.0  # seconds of a witness search beside a bound by arithmetic that took no longer than this
-
-# Witness searches between the turns of other engines.
-LOOK_SHARE = 0.2  # first share of a turn's time that goes to a search; a search that finds nothing halves it
-LOOK_SHARE_MOST = 0.5  # largest share; one that closes more of the gap than the turn did doubles it up to this
-LOOK_MOST = 0.5  # share of the remaining budget that one search may take
-LOOK_LEAST = 0.02  # share of the budget below which no search begins: short searches find nothing
-LOOK_LAST = 1.0  # seconds, at least, of a search when nothing else is left to do
 
 # Witnesses from moment matrices, measured on (80,80) and ERAN 3_50.
 MOMENTS_SHARE = 0.04  # share of the whole budget that one matrix may take
@@ -77,77 +67,6 @@ def seconds_beside_arithmetic(budget: Budget) -> float:
     """Seconds of the search for a witness of a method without a solver: as long as its bound took, at least a while."""
     spent = budget.spent()
     return max(SEARCH_CHEAP, spent.counted if budget.repeatable else spent.wall)
-
-
-class WitnessTurns:
-    """Searches for witnesses between the turns of the engines, for a share of the time that the turns take.
-
-    The first search is as long as that of a method without a solver, so that no cheap method has a better witness. It
-    comes after the first turn that leaves a gap, or before all turns if the network is so large that a turn may take
-    long. Its time is saved up again before the next search. The share is halved after a search that found nothing; it
-    is doubled after one that closed more of the gap in its time than the turns before it.
-    """
-
-    def __init__(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
-        self.problem, self.bracket = problem, bracket
-        self.share, self.saved, self.times, self.start = LOOK_SHARE, 0.0, 0, budget.now()
-        self.upper, self.waited = bracket.upper, 0.0  # the bound at the last search, and seconds of turns since
-        self.begun, self.alone = False, seconds_beside_arithmetic(budget)
-
-    def before(self, budget: Budget) -> None:
-        """Search before the first turn if the network is large, because that turn may take long."""
-        if self.problem.network.entries > CHEAP_NETWORK:
-            self._first(budget)
-
-    def _first(self, budget: Budget) -> None:
-        """The first search: as long as that of a method without a solver, but at most half of the time."""
-        self.begun = True
-        seconds, start = min(self.alone, LOOK_MOST * budget.left()), budget.now()
-        if not self.bracket.closed() and seconds > 0.0:
-            look(self.problem, self.bracket, budget, seconds, None)
-            self.saved = start - budget.now()
-
-    def __call__(self, spent: float, budget: Budget) -> None:
-        """Search for a share of the `spent` seconds of a turn, even if a long turn left little time."""
-        if not self.begun:
-            self._first(budget)
-        self.saved, self.waited = self.saved + self.share * spent, self.waited + spent
-        seconds = min(self.saved, LOOK_MOST * max(budget.left(), 0.0))
-        if self.bracket.closed() or seconds < LOOK_LEAST * (budget.end - self.start):
-            return
-        before, start = self.bracket.lower, budget.now()
-        self.times += 1
-        look(self.problem, self.bracket, budget, seconds, self.times)
-        took = budget.now() - start
-        self.saved = max(self.saved - took, 0.0)
-        risen, fallen = _gain(before, self.bracket.lower), _gain(self.bracket.upper, self.upper)
-        if risen <= MOMENTS_GAIN:
-            self.share /= 2
-        elif risen * self.waited > fallen * took:
-            self.share = min(2 * self.share, LOOK_SHARE_MOST)
-        self.upper, self.waited = self.bracket.upper, 0.0
-
-    def again(self, budget: Budget, seconds: float) -> None:
-        """Another search, for so many seconds of this budget."""
-        if not self.bracket.closed() and not budget.over():
-            self.times += 1
-            look(self.problem, self.bracket, budget, seconds, self.times)
-
-    def last(self, budget: Budget, patient: bool = False) -> None:
-        """Search when all engines have ended with a gap: a better witness may close it.
-
-        `patient`: search until the budget is over, each time as long as the whole run so far, unless there is no bound.
-        """
-        while self.bracket.status is Status.DONE and not self.bracket.closed() and not budget.over():
-            before = budget.now()
-            self.again(budget, max(LOOK_LAST, before - self.start))
-            if not patient or math.isinf(self.bracket.upper) or budget.now() <= before:
-                return
-
-
-def _gain(small: float, large: float) -> float:
-    """Logarithm of large / small; infinite if there was no value before."""
-    return math.log(large / small) if 0 < small <= large < math.inf else math.inf if small < large else 0.0
 
 
 class MomentRounding:

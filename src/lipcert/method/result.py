@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from lipcert.budget.budget import Work
@@ -65,6 +65,38 @@ class NetworkSummary(dict[str, Any]):
         return {"sha256": found, **self}
 
 
+@dataclass(frozen=True)
+class Turn:
+    """A slice of time that `auto` gave to one engine: when it began and its length in seconds, the bound that the
+    engine has proved by itself, and the bracket after the slice."""
+
+    engine: str
+    begin: float
+    seconds: float
+    own: float
+    lower: float
+    upper: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; bounds that are infinite are null."""
+        return {name: value if value != math.inf else None for name, value in asdict(self).items()}
+
+
+def turn_lines(turns: Sequence[Turn]) -> list[str]:
+    """A table of the turns with its heads; slices that follow each other and belong to one engine are one line."""
+    lines = [f"{'engine':16s}{'from':>9s}{'for':>9s}   {'own bound':>12s}   bracket"]
+    at = 0
+    while at < len(turns):
+        end = next((k for k in range(at, len(turns)) if turns[k].engine != turns[at].engine), len(turns))
+        last, seconds = turns[end - 1], sum(turn.seconds for turn in turns[at:end])
+        own = rounded_up(last.own) if math.isfinite(last.own) else "-"
+        upper = rounded_up(last.upper) if math.isfinite(last.upper) else "inf"
+        bracket = f"[{rounded_down(last.lower)}, {upper}]"
+        lines.append(f"{last.engine:16s}{turns[at].begin:9.3f}{seconds:9.3f}   {own:>12s}   {bracket}")
+        at = end
+    return lines
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Shown):
     """The answer of `bound`: lower <= L <= upper.
@@ -82,6 +114,8 @@ class Result(Shown):
     output: Output
     network: NetworkSummary
     notes: tuple[str, ...] = field(default=())
+    turns: tuple[Turn, ...] = field(default=())  # of `auto` and `exact`
+    explain: bool = False  # whether the table has the turns
     frame: Frame | None = None  # weights of the norms, and which inputs change
     work: float = 0.0  # counted, in nominal seconds of one core: about what `bound(work=...)` needs to come as far
 
@@ -133,6 +167,8 @@ class Result(Shown):
         rows += [*self.certificate.statement.rows, *self._regions()]
         rows.append(("time", f"{self.seconds:.2f} s   {self.status.value}"))
         rows += [("note", note) for note in self.notes]
+        if self.explain:
+            rows += [("turn", line) for line in turn_lines(self.turns)]
         return Facts(self.certificate.statement.sentence, rows)
 
     def _origins(self) -> tuple[str, str]:
@@ -176,7 +212,7 @@ class Result(Shown):
             "statement": self.certificate.statement.to_dict(),
             "claim": None,  # the key of the former method mip, kept for readers of 1.0
             "notes": list(self.notes),
-        }
+        } | ({"turns": [turn.to_dict() for turn in self.turns]} if self.explain else {})
 
 
 _SHOWN = 5  # regions in the table of a result

@@ -19,7 +19,6 @@ from lipcert.method.bracket import Bracket
 from lipcert.method.cheap import last_resort
 from lipcert.method.halfspaces import NO_ROOM, prepared
 from lipcert.method.lower import look, look_at_middle, seconds_beside_arithmetic
-from lipcert.method.portfolio import stages
 from lipcert.method.result import NetworkSummary, Result
 from lipcert.method.slopes import first_pass
 from lipcert.problem.frame import Frame
@@ -134,8 +133,7 @@ def _run_with_prelude(method: Method, problem: Problem, bracket: Bracket, budget
         if name == "interval" and method.greedy and not bracket.closed():
             _greedy_pass(problem, bracket, budget)
     if (bracket.settings.lower or method.needs_witness) and not method.cheap:
-        begun = next(stages(budget)) if method.staged else budget
-        look(problem, bracket, budget, method.search * max(begun.left(), 0.0))
+        look(problem, bracket, budget, method.search * max(budget.left(), 0.0))
     _within_limits(method, problem, bracket, budget, _GRACE + _GRACE_SHARE * max(budget.left(), 0.0))
     if bracket.settings.lower and method.cheap:
         look(problem, bracket, budget, seconds_beside_arithmetic(budget))

@@ -27,6 +27,7 @@ class Settings:
     below            a limit: whether the constant is below it is then all that is asked
     workers          processes; `scheduler` is the address of a Dask cluster in their place
     memory           as people write it, such as "4G"; None is the default share of the machine
+    explain          whether the answer shows which engine worked when, and what came of it
     """
 
     method: str = "auto"
@@ -41,6 +42,7 @@ class Settings:
     workers: int = 1
     scheduler: str | None = None
     memory: int | float | str | None = None
+    explain: bool = False
 
     def __post_init__(self) -> None:
         as_size(self.memory)

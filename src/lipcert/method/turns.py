@@ -1,0 +1,191 @@
+"""Turns: the one rule by which `auto` gives slices of time to engines that work on the same bracket.
+
+    index(engine) = max over h of  gain(h) / h        the next slice goes to the engine with the largest index
+
+`gain(h)` is how much of log(upper / lower) the engine is expected to close within h more seconds. Three sources say so,
+and the largest of them counts:
+
+    its history  the bound that the engine has proved by itself goes on to fall as it did in its last slice, or by as
+                 much with the next doubling of its time as with the last one; lower bounds rise in the same way
+    its outlook  what the engine itself expects, if it does (an interior point knows how many iterations are left)
+    its credit   an engine that was not tried for long may close half of the gap within its next slice; every slice that
+                 it has had halves this hope, so that no engine is forgotten and none is tried for ever
+
+Slices grow with the time that an engine has had. Nothing here knows a network, the name of a method, or the whole time:
+a longer run begins as a shorter one does, and only what the run has measured decides.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lipcert.budget import Budget
+from lipcert.method.bracket import Bracket
+from lipcert.method.result import Turn
+from lipcert.search.progress import Status
+
+FIRST = 0.1  # seconds of the first slice of an engine; a linear program or a batch of cells takes some milliseconds
+GROWTH = 0.5  # the next slice of an engine, as a share of the time that it has had: more would notice a stall late
+HOPE = 0.5  # share of the gap that an untried engine may close in its first slice
+FADES = 0.5  # factor on this hope for every slice that the engine has had
+HORIZONS = 6  # horizons that are looked at: the next slice, and its doubles; an extrapolation beyond says nothing
+EARLY = 0.5  # a slice ended early if the engine used less than this share of it
+IDLE = 3  # slices in a row that ended early without a gain: then the engine has nothing to do and ends
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What an engine expects of itself: after about so many more seconds its bound will be about `upper`."""
+
+    seconds: float
+    upper: float
+
+
+class Engine:
+    """One way to improve the bracket: `advance` works for a slice of time, and the next call goes on from there.
+
+    `upper` is the bound that the engine has proved by itself. `ended` says that another slice would change nothing.
+    """
+
+    name: str
+    upper: float = math.inf
+    ended: bool = False
+
+    def __init__(self) -> None:
+        self.history: list[_Point] = []  # one for each slice so far
+        self.idle = 0  # slices in a row that ended early without a gain
+
+    @property
+    def spent(self) -> float:
+        """Seconds of all slices so far."""
+        return self.history[-1].spent if self.history else 0.0
+
+    def advance(self, budget: Budget) -> None:
+        """Work within the budget, on from where the last slice ended, and improve the bracket."""
+        raise NotImplementedError
+
+    def least(self, budget: Budget) -> float:  # noqa: ARG002 - engines that know their next step use it
+        """Seconds that the next slice must have to gain anything."""
+        return 0.0
+
+    def outlook(self, budget: Budget) -> Outlook | None:  # noqa: ARG002 - engines that can tell use it
+        """What the engine expects of itself, if it can tell."""
+        return None
+
+    def conclude(self) -> None:
+        """Write notes for the user after the last slice."""
+
+    def release(self) -> None:
+        """Free the memory of the engine's state; it has no slice afterwards."""
+
+
+@dataclass(frozen=True)
+class _Point:
+    """After a slice: the seconds that the engine has spent, log of its own bound, and by how much all of its slices
+    have raised log of the lower bound."""
+
+    spent: float
+    upper: float
+    raised: float
+
+
+def take_turns(engines: Sequence[Engine], bracket: Bracket, budget: Budget) -> None:
+    """Give slices until the bracket is closed, the budget is over, or no engine can use what is left of it."""
+    while _goes_on(bracket, budget):
+        left = budget.left()
+        least = {engine: engine.least(budget) for engine in engines if not engine.ended}
+        able = [engine for engine, seconds in least.items() if seconds <= left]
+        if not able:
+            return
+        length = {engine: max(least[engine], GROWTH * engine.spent, FIRST) for engine in able}
+        gap = _gap(bracket)
+        _slice(max(able, key=lambda e: _index(e, bracket, budget, (length[e], gap))), bracket, budget, length)
+
+
+def _goes_on(bracket: Bracket, budget: Budget) -> bool:
+    if bracket.status in (Status.TIME_LIMIT, Status.WORK_LIMIT, Status.MEMORY_LIMIT):
+        bracket.clear_limit()  # the end of a slice is not the end of the budget
+    return not (bracket.closed() or bracket.status is not Status.DONE or budget.over())
+
+
+def _gap(bracket: Bracket) -> float:
+    """log(upper / lower); 1 where one of them is not known yet."""
+    known = 0 < bracket.lower < bracket.upper < math.inf
+    return math.log(bracket.upper / bracket.lower) if known else 1.0
+
+
+def _index(engine: Engine, bracket: Bracket, budget: Budget, slice_and_gap: tuple[float, float]) -> float:
+    """The largest expected gain per second, over all horizons from the next slice on."""
+    seconds, gap = slice_and_gap
+    best = HOPE * FADES ** len(engine.history) * gap / seconds
+    outlook = engine.outlook(budget)
+    if outlook is not None and 0 < outlook.upper < bracket.upper:
+        fall = math.log(bracket.upper / outlook.upper) if bracket.upper < math.inf else gap
+        best = max(best, fall / max(outlook.seconds, seconds))
+    for doubling in range(HORIZONS if engine.history else 0):
+        horizon = seconds * 2.0**doubling
+        best = max(best, _expected(engine.history, horizon, bracket.upper) / horizon)
+    return best
+
+
+def _expected(history: Sequence[_Point], more: float, upper: float) -> float:
+    """How much of log(upper / lower) is expected to close within so many more seconds, by the engine's history."""
+    last = history[-1]
+    raised = _further([(p.spent, -p.raised) for p in history], more)
+    known = [(p.spent, p.upper) for p in history if math.isfinite(p.upper)]
+    if not known:
+        return raised
+    above = last.upper - math.log(upper) if upper > 0 else math.inf  # how far its own bound is above the bracket
+    return raised + max(_further(known, more) - above, 0.0)
+
+
+def _further(points: Sequence[tuple[float, float]], more: float) -> float:
+    """By how much a falling value falls within so many more seconds.
+
+    It falls on as it did in the last slice, for as long as that was; or by as much as with the last doubling of its
+    time: the larger of both.
+    """
+    (time, value), before = points[-1], points[-2] if len(points) > 1 else None
+    if before is None:
+        return 0.0
+    length = time - before[0]
+    steady = (before[1] - value) * min(more / length, 1.0)
+    half = next((p for p in reversed(points[:-1]) if p[0] <= time / 2), points[0])
+    rate = (half[1] - value) / math.log2(time / half[0])
+    return max(steady, rate * math.log2(1.0 + more / time), 0.0)
+
+
+def _slice(engine: Engine, bracket: Bracket, budget: Budget, length: dict[Engine, float]) -> None:
+    """Give a slice to the engine, and record it: for the rule, and for people (`Bracket.turns`)."""
+    left = budget.left()
+    begin, begun, lower, spent, own = budget.now(), budget.elapsed(), bracket.lower, engine.spent, engine.upper
+    raised = engine.history[-1].raised if engine.history else 0.0
+    try:
+        engine.advance(budget.upto(length[engine]))
+    except MemoryError:
+        _end_by_memory(engine, bracket, budget)
+    if budget.memory.full():
+        _end_by_memory(engine, bracket, budget)
+    seconds = max(budget.now() - begin, 1e-9)
+    given = min(length[engine], left)
+    early = seconds < EARLY * given and engine.least(budget) <= given
+    gained = engine.upper < own or bracket.lower > lower
+    engine.idle = engine.idle + 1 if early and not gained else 0
+    engine.ended = engine.ended or engine.idle >= IDLE
+    raised += math.log(bracket.lower / lower) if 0 < lower < bracket.lower else float(lower <= 0 < bracket.lower)
+    upper = math.log(engine.upper) if engine.upper > 0 else -math.inf
+    engine.history.append(_Point(spent + seconds, upper, raised))
+    bracket.turns.append(Turn(engine.name, begun, seconds, engine.upper, bracket.lower, bracket.upper))
+
+
+def _end_by_memory(engine: Engine, bracket: Bracket, budget: Budget) -> None:
+    """End an engine that fills the memory, and free its state: the others may go on."""
+    if not engine.ended:
+        engine.ended = True
+        engine.conclude()
+        engine.release()
+        bracket.out_of_memory(engine.name, budget)
+        gc.collect()

@@ -1,0 +1,245 @@
+"""Turns: who closes most of the gap per second goes on, nobody is forgotten, and a closed gap ends all."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from lipcert import Box, bound, verify
+from lipcert.budget import Budget
+from lipcert.method.bracket import Bracket
+from lipcert.method.turns import IDLE, Engine, Outlook, take_turns
+from lipcert.problem.problem import Problem
+from lipcert.proof import Certificate
+from lipcert.proof.arithmetic import prove_product
+from lipcert.search.progress import Status
+from lipcert.search.settings import Settings
+from lipcert.witness import Witness
+from tests.constants import set_constant
+from tests.problems import net_of
+
+PROBLEM = Problem.of(net_of(3, 4, 1), Box(np.zeros(3), 0.1))
+FLOOR = 1.0
+
+
+class Falling(Engine):
+    """Its bound is start / (1 + what it has spent)^rate; it may have an end, and need so much time at once."""
+
+    def __init__(self, bracket: Bracket, start: float, rate: float, most: float = math.inf, needs: float = 0.0) -> None:
+        super().__init__()
+        self.name, self.bracket, self.start, self.rate = f"{rate}", bracket, start, rate
+        self.most, self.needs, self.done, self.turns = most, needs, 0.0, 0
+
+    def least(self, budget: Budget) -> float:  # noqa: ARG002
+        return self.needs
+
+    def bound(self) -> float:
+        """The bound after the time `done`."""
+        return max(self.start * math.exp(-self.rate * math.log1p(self.done)), FLOOR)
+
+    def advance(self, budget: Budget) -> None:
+        self.turns += 1
+        left = min(budget.left(), self.most - self.done)
+        budget.add(left)
+        self.done += left
+        self.ended = self.done >= self.most
+        found = self.bound()
+        if found < self.upper:
+            self.upper = found
+            self.bracket.improve(Certificate.of(PROBLEM, prove_product(PROBLEM).proof, self.upper))
+
+
+class Solver(Falling):
+    """It has no bound until it has had its time, which it knows; then it has its best."""
+
+    def __init__(self, bracket: Bracket, best: float, time: float) -> None:
+        super().__init__(bracket, best, 0.0)
+        self.best, self.time = best, time
+
+    def bound(self) -> float:
+        return self.best if self.done >= self.time else math.inf
+
+    def outlook(self, budget: Budget) -> Outlook | None:  # noqa: ARG002
+        return Outlook(self.time - self.done, self.best) if self.done < self.time else None
+
+
+class Rising(Engine):
+    """It looks for witnesses: the lower bound rises by a factor with every doubling of its time."""
+
+    name = "rising"
+
+    def __init__(self, bracket: Bracket, factor: float) -> None:
+        super().__init__()
+        self.bracket, self.factor, self.done = bracket, factor, 0.0
+
+    def advance(self, budget: Budget) -> None:
+        self.done += budget.left()
+        budget.add(budget.left())
+        self.bracket.improve(Witness(np.zeros(3), FLOOR * (1 + self.done) ** self.factor, "test"))
+
+
+def bracket_of(first: float = 1e6) -> Bracket:
+    bracket = Bracket(Settings())
+    bracket.improve(Certificate.of(PROBLEM, prove_product(PROBLEM).proof, first))
+    bracket.improve(Witness(np.zeros(3), FLOOR, "test"))
+    return bracket
+
+
+def test_the_one_that_falls_fastest_gets_most() -> None:
+    bracket, budget = bracket_of(), Budget.of_work(100.0)
+    slow, fast = Falling(bracket, 1e3, 0.1), Falling(bracket, 1e4, 1.2)
+    take_turns([slow, fast], bracket, budget)
+    assert fast.done > 0.8 * 100
+    assert budget.over()
+
+
+def test_one_that_ended_leaves_the_rest_to_others() -> None:
+    bracket, budget = bracket_of(), Budget.of_work(50.0)
+    short, long = Falling(bracket, 5e2, 0.5, most=2.0), Falling(bracket, 1e4, 0.3)
+    take_turns([short, long], bracket, budget)
+    assert short.ended
+    assert short.done == 2.0
+    assert long.done == pytest.approx(48.0)
+
+
+def test_a_closed_bracket_ends_all() -> None:
+    bracket, budget = bracket_of(), Budget.of_work(1e4)
+    take_turns([Falling(bracket, 1e2, 2.0), Falling(bracket, 1e2, 0.0)], bracket, budget)
+    assert bracket.closed()
+    assert budget.left() > 9e3
+
+
+def test_an_outlook_counts_where_nothing_else_falls_as_fast() -> None:
+    bracket, budget = bracket_of(1e3), Budget.of_work(100.0)
+    solver, stalled = Solver(bracket, 10.0, 40.0), Falling(bracket, 1e2, 0.0)
+    take_turns([solver, stalled], bracket, budget)
+    assert solver.upper == 10.0
+    assert stalled.done < 60.0
+    bracket, budget = bracket_of(1e3), Budget.of_work(30.0)
+    solver, quick = Solver(bracket, 10.0, 25.0), Falling(bracket, 1e3, 1.5)
+    take_turns([solver, quick], bracket, budget)
+    assert quick.done > 20.0
+
+
+def test_nobody_is_forgotten() -> None:
+    """It shows nothing for a while and then has the best bound; the others gain a little all the time."""
+
+    class Late(Falling):
+        def bound(self) -> float:
+            return FLOOR if self.done > 3.0 else 1e3
+
+    bracket, budget = bracket_of(1e3), Budget.of_work(200.0)
+    late = Late(bracket, 1e3, 0.0)
+    others = [Falling(bracket, 1e3, 0.05), Falling(bracket, 1e3, 0.02)]
+    take_turns([*others, late], bracket, budget)
+    assert bracket.closed()
+
+
+def test_those_that_show_nothing_take_little() -> None:
+    bracket, budget = bracket_of(1e3), Budget.of_work(100.0)
+    stalled = [Falling(bracket, 1e3, 0.0) for _ in range(5)]
+    useful = Falling(bracket, 1e3, 0.5)
+    take_turns([*stalled, useful], bracket, budget)
+    assert useful.done > 75.0
+
+
+def test_witnesses_are_an_engine_among_them() -> None:
+    """What closes the gap from below counts as what closes it from above."""
+    bracket, budget = bracket_of(1e3), Budget.of_work(100.0)
+    rising, stalled = Rising(bracket, 0.4), Falling(bracket, 1e3, 0.01)
+    take_turns([stalled, rising], bracket, budget)
+    assert rising.done > 80.0
+    bracket, budget = bracket_of(1e3), Budget.of_work(100.0)
+    rising, falling = Rising(bracket, 0.01), Falling(bracket, 1e3, 0.4)
+    take_turns([rising, falling], bracket, budget)
+    assert falling.done > 80.0
+
+
+def test_one_that_needs_a_long_slice_gets_it_or_none() -> None:
+    bracket, budget = bracket_of(1e3), Budget.of_work(100.0)
+    long, steady = Falling(bracket, 10.0, 0.1, needs=20.0), Falling(bracket, 1e2, 0.02)
+    take_turns([long, steady], bracket, budget)
+    assert long.turns > 0
+    assert long.done >= 20.0 * long.turns
+    bracket, budget = bracket_of(1e3), Budget.of_work(10.0)
+    long, steady = Falling(bracket, 10.0, 0.1, needs=20.0), Falling(bracket, 1e2, 0.02)
+    take_turns([long, steady], bracket, budget)
+    assert long.turns == 0
+    assert steady.done == pytest.approx(10.0)
+
+
+def test_one_that_does_nothing_ends() -> None:
+    """It says that it is alive, and does nothing: without an end it would be asked for ever."""
+
+    class Idle(Falling):
+        def advance(self, budget: Budget) -> None:  # noqa: ARG002
+            self.turns += 1
+
+    bracket, budget = bracket_of(1e3), Budget.of_work(100.0)
+    idle = Idle(bracket, 10.0, 1.0)
+    take_turns([idle], bracket, budget)
+    assert idle.turns == IDLE
+    assert idle.ended
+
+
+def test_everyone_ended() -> None:
+    bracket, budget = bracket_of(), Budget.of_work(100.0)
+    take_turns([Falling(bracket, 1e2, 0.1, most=1.0)], bracket, budget)
+    assert budget.left() == pytest.approx(99.0)
+    take_turns([], bracket, budget)
+    assert bracket.status is Status.DONE
+
+
+def turns_of(work: float) -> tuple[list[tuple[str, float, float]], float]:
+    """The slices of three engines in a run of so much work, without the last, which know its end; and its bound."""
+    bracket, budget = bracket_of(), Budget.of_work(work)
+    engines = [Falling(bracket, 1e5, 0.3), Falling(bracket, 1e5, 0.2), Falling(bracket, 1e4, 0.1, needs=0.7)]
+    take_turns(engines, bracket, budget)
+    assert bracket.upper > FLOOR
+    far = [turn for turn in bracket.turns if turn.begin + turn.seconds < work - 0.7]
+    return [(turn.engine, turn.begin, turn.seconds) for turn in far], bracket.upper
+
+
+def test_a_longer_run_begins_as_a_shorter_one() -> None:
+    known, least = turns_of(3.0)
+    for work in (4.0, 16.0, 47.0, 256.0):
+        more, upper = turns_of(work)
+        assert len(more) > len(known)
+        assert more[: len(known)] == known
+        assert upper <= least
+        known, least = more, upper
+
+
+@pytest.mark.parametrize("sizes", [(2, 6, 5, 1), (30, 8, 8, 1)])
+def test_auto_closes_small_networks_and_says_how(sizes: tuple[int, ...]) -> None:
+    net = net_of(*sizes, seed=2)
+    result = bound(net, Box(np.zeros(sizes[0]), 0.2), work=5.0)
+    assert result.gap is not None
+    assert result.gap <= 1e-6
+    assert result.status is Status.DONE
+    assert verify(result.certificate, net).proved
+    assert all(0 < turn.seconds < 5.0 for turn in result.turns)
+    assert [turn.upper for turn in result.turns] == sorted((turn.upper for turn in result.turns), reverse=True)
+
+
+def test_a_network_too_large_to_lay_flat_has_no_search_over_signs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search is left out, not refused: the others go on."""
+    set_constant(monkeypatch, "SIGNS_ENTRIES", 10)
+    result = bound(net_of(3, 6, 5, 1), Box(np.zeros(3), 0.5), work=1.0)
+    assert not any("sign patterns" in note for note in result.notes)
+    assert math.isfinite(result.upper)
+
+
+def test_what_is_called_upper_on_the_way_is_proved() -> None:
+    """No progress is below what the certificate of the end proves, but by the rounding of a comparison."""
+    seen: list[float] = []
+    result = bound(
+        net_of(30, 8, 8, 1, seed=2),
+        Box(np.zeros(30), 0.2),
+        method="exact",
+        work=5.0,
+        on_progress=lambda p: seen.append(p.upper),
+    )
+    assert result.certificate.upper == min(seen)
