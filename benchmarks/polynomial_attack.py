@@ -22,7 +22,7 @@ import numpy as np
 from lipcert.errors import LipcertError
 from lipcert.polynomial import Polynomial, PolynomialProblem
 from lipcert.polynomial.certificates.certificate import PolynomialCertificate, verify_polynomial
-from lipcert.polynomial.certificates.stored import Stored
+from lipcert.polynomial.certificates.stored import StoredRelaxation
 from lipcert.polynomial.hierarchy.result import PolynomialResult
 from lipcert.polynomial.hierarchy.solve import relax, solve_model, solve_problem
 from lipcert.polynomial.monomials import all_monomials, monomial_of
@@ -169,7 +169,7 @@ def forged(certificate: PolynomialCertificate, rng: Random) -> PolynomialCertifi
         array = array[:-1]
     arrays[name] = array
     cut = certificate.cut if rng.random() < 0.8 else float(rng.normal())
-    return replace(certificate, relaxation=Stored(arrays), cut=cut)
+    return replace(certificate, relaxation=StoredRelaxation(arrays), cut=cut)
 
 
 def attack(seed: int) -> tuple[str, Counter[str], list[str]]:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from lipcert.method.result import Result, UnionResult
     from lipcert.polynomial import Polynomial, PolynomialProblem
     from lipcert.polynomial.certificates.certificate import PolynomialCertificate, verify_polynomial
+    from lipcert.polynomial.hierarchy.optimise import maximize, minimize
     from lipcert.polynomial.hierarchy.plan import Plan, plan
     from lipcert.polynomial.hierarchy.result import PolynomialResult
-    from lipcert.polynomial.hierarchy.solve import maximize, minimize
     from lipcert.problem.activations import Activation
     from lipcert.problem.blocks import Affine
     from lipcert.problem.network import Network
@@ -67,9 +67,9 @@ _WHERE = {
     "problem.region": ["Ball", "Box", "Everywhere", "Polytope"],
     "control.largest": ["LargestBox", "largest_box"],
     "control.loop": ["closed_loop", "contraction", "loop_weights"],
+    "polynomial.hierarchy.optimise": ["maximize", "minimize"],
     "polynomial.hierarchy.plan": ["Plan", "plan"],
     "polynomial.hierarchy.result": ["PolynomialResult"],
-    "polynomial.hierarchy.solve": ["maximize", "minimize"],
     "method.result": ["Result", "UnionResult"],
     "proof.union": ["UnionVerification", "verify_union"],
     "robustness.certify": ["certify"],

@@ -32,17 +32,20 @@ class Expired(BaseException):
     """
 
 
-def _nothing(_seconds: float, _words: str) -> None:
+def _ignore(_seconds: float, _words: str) -> None:
     return None
 
 
 @dataclass(frozen=True)
 class Watch:
-    """Who is told of steps (the operations that lie ahead, and their kind of work; 0 and "" where nobody counts),
-    and of the seconds that a check expects to take with the reason in words."""
+    """Two functions that hear of long work.
+
+    `step` is called with the operations that lie ahead and their kind of work (0 and "" where nobody counts), `expect`
+    with the seconds that a check may take and the reason in words.
+    """
 
     step: Callable[[float, str], None]
-    expect: Callable[[float, str], None] = _nothing
+    expect: Callable[[float, str], None] = _ignore
 
 
 _WATCHES: ContextVar[tuple[Watch, ...]] = ContextVar("watches", default=())
@@ -65,6 +68,6 @@ def step(operations: float = 0.0, kind: str = "") -> None:
 
 
 def expect(seconds: float, words: str) -> None:
-    """A check that begins now takes about so many seconds on an ordinary machine, because of this."""
+    """Tell all watches that a check begins, its seconds on an ordinary machine, and what makes it long."""
     for watch in _WATCHES.get():
         watch.expect(seconds, words)

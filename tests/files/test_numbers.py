@@ -16,7 +16,7 @@ from lipcert.cli.app import run
 from lipcert.errors import FileFormatError
 from lipcert.files.numbers import LARGEST, LARGEST_WHOLE, one_real, one_whole, real, whole, within, word
 from lipcert.polynomial.certificates.certificate import PolynomialCertificate
-from lipcert.polynomial.certificates.stored import Stored
+from lipcert.polynomial.certificates.stored import StoredRelaxation
 from lipcert.polynomial.polynomial import Polynomial
 from lipcert.polynomial.problem import PolynomialProblem
 from lipcert.problem.frame import Frame
@@ -141,7 +141,7 @@ def test_scales_that_round_the_objective_are_refused() -> None:
     kept = certificate.relaxation
     assert np.isfinite(kept.bound(problem))
     with pytest.raises(FileFormatError, match="round the objective"):
-        Stored(kept.arrays | {"sos_factor": np.array(-400), "sos_scale": np.array([-20])}).bound(problem)
+        StoredRelaxation(kept.arrays | {"sos_factor": np.array(-400), "sos_scale": np.array([-20])}).bound(problem)
 
 
 def test_the_least_whole_number_is_no_step_of_a_cut() -> None:

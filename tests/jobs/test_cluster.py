@@ -16,7 +16,7 @@ import pytest
 
 from lipcert import Box, Network, bound, certify
 from lipcert.errors import InputError
-from lipcert.jobs import JobFolder, Piece, Progress, cluster, local, run_pieces
+from lipcert.jobs import JobFolder, JobProgress, Piece, cluster, local, run_pieces
 from lipcert.jobs.executors import worker_count
 from tests import job_pieces
 from tests.conftest import ROOT
@@ -77,7 +77,7 @@ def test_a_cluster_that_loses_a_worker(tmp_path: Path, monkeypatch: pytest.Monke
         address = json.loads(where.read_text())["address"]
         with cluster(address) as executor, JobFolder.open(home, "test", QUESTION) as folder:
 
-            def murder(progress: Progress) -> None:
+            def murder(progress: JobProgress) -> None:
                 if progress.done == 5:
                     victim.kill()
 

@@ -25,9 +25,9 @@ from lipcert.jobs import (
     Answer,
     End,
     JobFolder,
+    JobProgress,
     Outcome,
     Piece,
-    Progress,
     cluster,
     isolated,
     local,
@@ -84,7 +84,7 @@ class SlowStart(ThreadPoolExecutor, Clock):
 
 
 def test_the_estimate_counts_starting_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Progress] = []
+    seen: list[JobProgress] = []
     with SlowStart() as executor:
         monkeypatch.setattr("lipcert.jobs.run.time", executor)
         run_pieces(SQUARES[:3], None, executor, seen.append)
@@ -351,7 +351,7 @@ def test_processes_share_the_cores_and_survive_deaths(tmp_path: Path) -> None:
         Piece("cannot be sent", job_pieces.square, (threading.Lock(),)),
         *SQUARES,
     ]
-    seen: list[Progress] = []
+    seen: list[JobProgress] = []
     with processes(2) as executor:
         run = run_pieces(pieces, None, executor, seen.append)
     assert run.complete
@@ -468,7 +468,7 @@ def test_local_deadline(tmp_path: Path, clock: Clock) -> None:
 
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
-    def interrupt(progress: Progress) -> None:
+    def interrupt(progress: JobProgress) -> None:
         if progress.done == 3:
             signal.raise_signal(signal.SIGINT)
 
@@ -560,7 +560,7 @@ def test_estimates() -> None:
     assert estimate(10.0, [5.0, 1.0], 8, 2) == pytest.approx(47.0)
     assert estimate(10.0, [], 1, 8) == pytest.approx(10.0)  # one piece is not shared
     assert estimate(10.0, [100.0], 0, 8) == pytest.approx(50.0)  # long overdue
-    words = [str(Progress(3, 1, 9, s, r)) for s, r in ((5.0, None), (70.0, 7200.0), (9e4, 200000.0))]
+    words = [str(JobProgress(3, 1, 9, s, r)) for s, r in ((5.0, None), (70.0, 7200.0), (9e4, 200000.0))]
     assert words == [
         "3 of 9 done, 1 failed, 5 s",
         "3 of 9 done, 1 failed, 1 min 10 s, about 2 h 0 min left",
@@ -569,7 +569,7 @@ def test_estimates() -> None:
 
 
 def test_estimate_of_a_steady_job(clock: Clock) -> None:
-    seen: list[Progress] = []
+    seen: list[JobProgress] = []
     run_pieces(pieces_of_two_seconds(clock, 10), None, local(), seen.append)
     assert [p.remaining for p in seen] == [None, *(2.0 * (10 - p.done) for p in seen[1:])]
 

@@ -20,7 +20,7 @@ import lipcert.paper.run as run_module
 from lipcert import Box, Network, SoundnessError, certify
 from lipcert.chart.lines import Panel, Quartiles, Series
 from lipcert.cli.app import run
-from lipcert.jobs import Outcome, Piece, Progress
+from lipcert.jobs import JobProgress, Outcome, Piece
 from lipcert.paper import published as faults
 from lipcert.paper import trained, training
 from lipcert.paper.comparison import Comparison, agreement, summarise
@@ -411,7 +411,7 @@ def test_interrupted_killed_damaged_and_resumed(tmp_path: Path, monkeypatch: pyt
     before = {p.name for p in out.glob("pieces/*.json")}
     assert before
 
-    def stop(_: str, progress: Progress | None) -> None:
+    def stop(_: str, progress: JobProgress | None) -> None:
         if progress is not None and progress.last is not None:
             raise KeyboardInterrupt
 

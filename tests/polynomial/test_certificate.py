@@ -31,7 +31,7 @@ from lipcert import (
 from lipcert.cli.app import run
 from lipcert.files import write_npz
 from lipcert.polynomial.certificates.certificate import PolynomialCertificate, problem_hash
-from lipcert.polynomial.certificates.stored import Stored
+from lipcert.polynomial.certificates.stored import StoredRelaxation
 from lipcert.proof.balls.numbers import load_flint
 from lipcert.proof.file import load_certificate
 from tests.enumeration import exact_constant
@@ -77,7 +77,7 @@ def _certificate(name: str) -> tuple[PolynomialCertificate, PolynomialProblem]:
 
 def _changed(certificate: PolynomialCertificate, name: str, value: Any) -> PolynomialCertificate:
     arrays = certificate.relaxation.arrays
-    return replace(certificate, relaxation=Stored(arrays | {name: value(arrays[name].copy())}))
+    return replace(certificate, relaxation=StoredRelaxation(arrays | {name: value(arrays[name].copy())}))
 
 
 def _put(index: Any, value: float) -> Callable[[Any], Any]:

@@ -26,8 +26,9 @@ from lipcert.polynomial.hierarchy.cuts import (
     violated,
 )
 from lipcert.polynomial.hierarchy.model import MomentModel
+from lipcert.polynomial.hierarchy.optimise import maximize
 from lipcert.polynomial.hierarchy.result import PolynomialResult
-from lipcert.polynomial.hierarchy.solve import Splitting, maximize, relax, solve_model
+from lipcert.polynomial.hierarchy.solve import Splitting, relax, solve_model
 from tests.polynomial_problems import boxed, max_cut, solved
 
 COMPLETE = list(combinations(range(5), 2))

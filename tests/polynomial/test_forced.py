@@ -15,7 +15,7 @@ from lipcert.polynomial.hierarchy.faces import reduce_bases, reduce_pairs
 from lipcert.polynomial.hierarchy.model import MomentModel
 from lipcert.polynomial.hierarchy.solve import relax, solve_model
 from lipcert.polynomial.polynomial import total
-from lipcert.proof.sos.absorb import MOST_FRACTIONS, Identity, absorb_in_both, absorb_in_entries
+from lipcert.proof.sos.absorb import MOST_FRACTIONS, SosIdentity, absorb_in_both, absorb_in_entries
 from lipcert.proof.sos.prove import prove_weights, weights_of
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import solve_conic
@@ -71,7 +71,7 @@ def test_long_chains_are_proved_on_the_whole_space() -> None:
     assert -1e-2 <= result.bound <= 0.0
 
 
-def at_infinity(n: int) -> tuple[MomentConic, Identity, Array]:
+def at_infinity(n: int) -> tuple[MomentConic, SosIdentity, Array]:
     """The program of the reduced chain, its identity, and a solver's weights for Gram matrices that are definite."""
     model = reduced(chain(n))
     conic = model.conic()

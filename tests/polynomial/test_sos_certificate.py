@@ -14,8 +14,9 @@ from lipcert.polynomial.hierarchy.assembly import MomentConic
 from lipcert.polynomial.hierarchy.attempts import identity_of
 from lipcert.polynomial.hierarchy.hierarchies import dense
 from lipcert.polynomial.hierarchy.model import MomentBlock, MomentModel
-from lipcert.polynomial.hierarchy.solve import minimize, relax, solve_model
-from lipcert.proof.sos import Identity, SosProof, monomial_reach, prove_sos
+from lipcert.polynomial.hierarchy.optimise import minimize
+from lipcert.polynomial.hierarchy.solve import relax, solve_model
+from lipcert.proof.sos import SosIdentity, SosProof, monomial_reach, prove_sos
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicProblem, ConicSolution, ConicStatus, solve_conic
 from tests.polynomial_problems import CHAIN, CYCLE5, DISK, LIBRARY, Named, max_cut
@@ -202,7 +203,7 @@ def test_reach() -> None:
 
 def test_empty_identity() -> None:
     nothing = np.zeros(0, dtype=np.int64)
-    identity = Identity(np.array([2.0]), np.zeros(1), nothing, nothing, np.zeros(0), 8, (), np.ones(1))
+    identity = SosIdentity(np.array([2.0]), np.zeros(1), nothing, nothing, np.zeros(0), 8, (), np.ones(1))
     assert prove_sos(identity, np.zeros(0)).bound <= 2.0
     constant = minimize(Polynomial.constant(3.0), lower=[0.0], upper=[1.0])
     assert 3.0 - 1e-6 <= constant.bound <= 3.0

@@ -22,7 +22,7 @@ from lipcert.polynomial.hierarchy.model import MomentBlock, MomentModel
 from lipcert.polynomial.hierarchy.solve import relax, solve_model
 from lipcert.polynomial.problem import extended, propagated_bounds
 from lipcert.polynomial.text import parse
-from lipcert.proof.sos import Identity
+from lipcert.proof.sos import SosIdentity
 from lipcert.proof.sos.absorb import absorb_exactly
 from lipcert.proof.sos.prove import prove_sos, prove_weights
 from lipcert.solver.conic.conic import solve_conic
@@ -239,7 +239,7 @@ def test_doubt_about_an_entry_must_be_covered(coefficient: float) -> None:
     coefficients = np.array([1.0, 1.0, coefficient])  # 2.0: no entry of one monomial, so that the exact way is taken
     reach = np.array([1.0, np.inf, np.inf])
     for error, proved in ((0.0, True), (1e-10, False)):
-        identity = Identity(
+        identity = SosIdentity(
             np.array([0.0, 0.0, 1e-12]),
             np.array([0.0, 0.0, error]),
             slots,

@@ -19,8 +19,9 @@ from lipcert.errors import InputError
 from lipcert.polynomial import Polynomial, PolynomialProblem
 from lipcert.polynomial.hierarchy.hierarchies import chordal_cliques, dense, homes, nearly_sparse, sparse
 from lipcert.polynomial.hierarchy.model import MomentBlock, MomentModel
+from lipcert.polynomial.hierarchy.optimise import minimize
 from lipcert.polynomial.hierarchy.plan import monomial_count, plan
-from lipcert.polynomial.hierarchy.solve import Splitting, minimize, relax, solve_model
+from lipcert.polynomial.hierarchy.solve import Splitting, relax, solve_model
 from lipcert.polynomial.hierarchy.terms import exploit
 from lipcert.polynomial.monomials import all_monomials
 from lipcert.polynomial.text import parse

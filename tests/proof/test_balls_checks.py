@@ -38,14 +38,13 @@ from lipcert.proof.balls.numbers import (
     spectral,
     zeros,
 )
-from lipcert.proof.balls.systems import System
+from lipcert.proof.balls.systems import BallSystem
 from lipcert.proof.balls.trees import check_tree, is_empty
 from lipcert.proof.cases import Cases, ProvedCase
 from lipcert.proof.leaves import BY_LINES, SIDES, Empty
 from lipcert.proof.margins import MarginProof, certificate_of, linear_margins, prove_margin
 from lipcert.proof.multipliers import Multipliers
-from lipcert.proof.nogoods import Nogoods
-from lipcert.proof.nogoods import System as FloatSystem
+from lipcert.proof.nogoods import Nogoods, System
 from lipcert.proof.sharpened import Sharper, Within
 from lipcert.proof.slopes import Slopes
 from lipcert.relaxation.margin import margin
@@ -373,7 +372,7 @@ def test_a_system_holds_at_inputs() -> None:
     net, rng = small_net(2, 4, 3, 1, seed=2), np.random.default_rng(1)
     for region in (BOX, Ball(np.zeros(2), 0.7)):
         problem = problem_of(net, region)
-        system = System.over(net, region, preactivations(problem))
+        system = BallSystem.over(net, region, preactivations(problem))
         y, t = rng.normal(size=(5, 7)), rng.exponential(size=(5, 7)) * (rng.random((5, 7)) < 0.3)
         scores = rng.normal(size=(5, 1))
         at = np.concatenate(values(net, region), axis=1)
@@ -398,8 +397,8 @@ def test_maxima_of_a_system_are_those_of_the_ordinary_one() -> None:
         y, t = rng.normal(size=(6, 7)), rng.exponential(size=(6, 7))
         literals = rng.integers(-1, 2, size=(6, 7)).astype(np.int8)
         scores = rng.normal(size=(6, 1))
-        said = FloatSystem.over(net, region, pre).largest(y, t, literals, scores)[0]
-        assert above(System.over(net, region, pre).largest(y, t, literals, scores)) == pytest.approx(said, rel=1e-9)
+        said = System.over(net, region, pre).largest(y, t, literals, scores)[0]
+        assert above(BallSystem.over(net, region, pre).largest(y, t, literals, scores)) == pytest.approx(said, rel=1e-9)
 
 
 def test_sharper_bounds_are_proved(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from lipcert.proof.margins import (
 from lipcert.proof.multipliers import prove
 from lipcert.relaxation.margin import Margin, margin
 from lipcert.relaxation.specification import LIFTED, ONE_LAYER, Specification
-from lipcert.robustness.refine import Ball, prove_rival, refine_input, solve_margin
+from lipcert.robustness.refine import OpenInput, prove_rival, refine_input, solve_margin
 from lipcert.rounding import Array
 from lipcert.solver.rank_two import solve_rank_two
 from tests.robustness.test_certify import small_net
@@ -131,7 +131,7 @@ def refined(seed: int) -> tuple[Network, bytes]:
     net = small_net(seed, 3, (12,))
     for x in np.random.default_rng(seed).normal(size=(40, 3)):
         label = int(np.argmax(net.forward(x)))
-        ball = Ball(0, x, label, (0.25,), None, np.where(np.arange(3) == label, np.inf, 0.0))
+        ball = OpenInput(0, x, label, (0.25,), None, np.where(np.arange(3) == label, np.inf, 0.0))
         answer = refine_input(net, ball, np.inf)
         if answer.files and answer.value["attempts"][0]["how"] == "margin":
             return net, answer.files["npz"]
@@ -141,13 +141,13 @@ def refined(seed: int) -> tuple[Network, bytes]:
 def test_a_margin_reaches_beyond_its_ball() -> None:
     """x_0 > x_1 decides: the line is at 0.1, and a margin at 0.04 with the constant 2 says so."""
     net = Network.from_weights([np.eye(2)])
-    ball = Ball(0, np.array([0.6, 0.4]), 0, (0.04,), None, np.array([np.inf, 0.0]), np.array([0.0, 2.0]), 1.0)
+    ball = OpenInput(0, np.array([0.6, 0.4]), 0, (0.04,), None, np.array([np.inf, 0.0]), np.array([0.0, 2.0]), 1.0)
     assert 0.1 - 1e-9 < refine_input(net, ball, np.inf).value["radius"] <= 0.1
     assert refine_input(net, replace(ball, slopes=None), np.inf).value["radius"] == 0.04
     assert refine_input(net, replace(ball, slopes=np.array([0.0, np.inf])), np.inf).value["radius"] == 0.04
     assert refine_input(net, replace(ball, reach=0.07), np.inf).value["radius"] == 0.07
     assert refine_input(net, replace(ball, slopes=np.zeros(2)), np.inf).value["radius"] == 1.0
-    three = Ball(0, ball.center, 0, (0.04,), None, np.array([np.inf, 0.0, 0.05]), np.array([0.0, 2.0, 1.0]))
+    three = OpenInput(0, ball.center, 0, (0.04,), None, np.array([np.inf, 0.0, 0.05]), np.array([0.0, 2.0, 1.0]))
     assert three.beyond(0.04, np.array([1]), np.array([-0.12])) == 0.05  # the third class is behind up to there only
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import re
 import signal
 import subprocess
 import sys
@@ -25,14 +24,14 @@ import lipcert.robustness.refine as refine_module
 from lipcert import Box, Everywhere, InputError, MethodError, Network, SoundnessError, bound, certify, verify
 from lipcert.budget import Budget
 from lipcert.cli.app import run
-from lipcert.files.archive import Archive
 from lipcert.jobs import Answer
 from lipcert.method.result import Result
 from lipcert.proof.margins import linear_margins
 from lipcert.robustness.attack import Perturbation, another_class_wins, attack
 from lipcert.robustness.decision import certified_radii, class_scores, classify, decide, reach_in_region, shared_region
 from lipcert.robustness.pairs import PairConstant, matrix, method_and_region, pair_constant, pair_pieces
-from lipcert.robustness.refine import Ball, SharedRadii, against, prove_ball, refine_pieces
+from lipcert.robustness.refine import OpenInput, SharedRadii, against, prove_class, refine_pieces
+from lipcert.robustness.stored import read_arrays
 from lipcert.rounding import Array
 from lipcert.search.progress import Status
 from lipcert.search.settings import Settings
@@ -158,7 +157,7 @@ def test_linear_margins_hold() -> None:
     _, upper = linear_margins(net, box, rows)
     cloud = np.random.default_rng(0).uniform(box.lo, box.hi, (4000, 3))
     assert np.all(net.forward(cloud) @ rows.T <= upper + 1e-12)
-    verdict = prove_ball(net, box, 1, np.array([0, 2, 3]), Budget.of_work(10.0))
+    verdict = prove_class(net, box, 1, np.array([0, 2, 3]), Budget.of_work(10.0))
     wins = np.all(net.forward(cloud) @ rows.T < 0)
     assert wins or not verdict.proved
 
@@ -204,7 +203,7 @@ def test_a_piece_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> None
 def test_pieces_can_be_sent_away() -> None:
     net = small_net(7)
     classified = classify(net, np.full((1, 3), 0.2), None)
-    balls = Ball.open_ones(
+    balls = OpenInput.most_promising_first(
         np.full((1, 3), 0.2), classified, SharedRadii(np.zeros((1, 3))), np.array([np.inf]), (0.1,), (0.0, 1.0)
     )
     for piece in [
@@ -291,7 +290,7 @@ def test_the_command_and_its_files(files: Path, capsys: pytest.CaptureFixture[st
     net = small_net(7)
     for pair in answer["pairs"]:
         assert verify(files / "job" / pair["certificate"], net).proved
-    arrays = Archive(files / "job" / "arrays.npz", re.compile(r"[a-z_]+"), content="results")
+    arrays = read_arrays(files / "job" / "arrays.npz")
     assert arrays["status"].dtype == np.uint8
     assert arrays["images"].shape == (12, 3)
     assert np.all(arrays["certified_radius"][arrays["status"] == 3] == 0)
@@ -491,4 +490,4 @@ def test_an_interrupt_in_the_solver_of_a_margin_ends_the_job(monkeypatch: pytest
     monkeypatch.setattr(refine_module._Watcher, "__call__", stop)
     net = small_net(5, 4, (14, 10))
     with pytest.raises(KeyboardInterrupt):
-        prove_ball(net, Box(np.zeros(3), 0.5), 1, np.array([0, 2, 3]), Budget.of_work(10.0))
+        prove_class(net, Box(np.zeros(3), 0.5), 1, np.array([0, 2, 3]), Budget.of_work(10.0))

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from lipcert import Box, Certification, Everywhere, InputError, Network, SoundnessError, bound, certify, verify_folder
 from lipcert.cli.app import run
 from lipcert.files import write_npz
-from lipcert.files.archive import Archive
 from lipcert.jobs import Answer
 from lipcert.jobs.folder import fingerprint
 from lipcert.problem.norms import INF, parse_norm
@@ -36,7 +35,8 @@ from lipcert.robustness.check import (
     proved_radius,
 )
 from lipcert.robustness.decision import classify
-from lipcert.robustness.refine import Ball
+from lipcert.robustness.refine import OpenInput
+from lipcert.robustness.stored import read_arrays
 from lipcert.search.settings import Settings
 from tests.forging import asking
 from tests.robustness.test_certify import small_net
@@ -219,7 +219,7 @@ _FIELDS = ("i", "j", "upper", "lower", "method", "witness", "input", "label", "r
 @given(_JSON | st.fixed_dictionaries({}, optional=dict.fromkeys(_FIELDS, _JSON)))
 def test_whatever_a_record_says_it_is_no_proof(value: Any) -> None:
     """Without a file nothing is proved, and nothing breaks."""
-    ball = Ball(0, INPUTS[0], 1, (0.1,), None, np.array([0.0, np.inf, 0.0]))
+    ball = OpenInput(0, INPUTS[0], 1, (0.1,), None, np.array([0.0, np.inf, 0.0]))
     for told, claim in (
         (check_kept_pair(NET, Box(np.zeros(3), 1.0), (0, 1), Settings(), INF, value, None), "upper"),
         (check_kept_input(NET, ball, 1.0, None, value, None), "radius"),
@@ -312,7 +312,7 @@ def test_a_refined_radius_needs_all_its_margins(tmp_path: Path) -> None:
     k = int(np.argmax(classify(NET, INPUTS, None).lead.min(axis=1)))
     label = int(classify(NET, INPUTS, None).predicted[k])
     nothing = np.where(np.arange(3) == label, np.inf, 0.0)
-    ball = Ball(k, INPUTS[k], label, (0.001, 0.01, 0.02), None, nothing)
+    ball = OpenInput(k, INPUTS[k], label, (0.001, 0.01, 0.02), None, nothing)
     rivals = [i for i in range(3) if i != label]
 
     def proofs(box: Box, rows: list[Any], net: Network = NET) -> None:
@@ -471,7 +471,7 @@ def spoilt_arrays() -> dict[str, tuple[str, Callable[[dict[str, Any]], None]]]:
 @pytest.mark.parametrize("name", spoilt_arrays())
 def test_edited_arrays_are_not_proved(name: str, job: Path) -> None:
     kind, change = spoilt_arrays()[name]
-    arrays = {k: v.copy() for k, v in Archive(job / "arrays.npz", re.compile(r"[a-z_]+"), content="results").items()}
+    arrays = {k: v.copy() for k, v in read_arrays(job / "arrays.npz").items()}
     change(arrays)
     write_npz(job / "arrays.npz", arrays)
     answer = verify_folder(job, NET, INPUTS, LABELS)
@@ -492,7 +492,7 @@ def test_two_proofs_that_contradict_each_other_are_a_bug(job: Path, monkeypatch:
     monkeypatch.setattr(
         verify_module, "check_counterexamples", lambda _net, _x, _y, found, *_: np.ones(len(found.places), bool)
     )
-    arrays = {k: v.copy() for k, v in Archive(job / "arrays.npz", re.compile(r"[a-z_]+"), content="results").items()}
+    arrays = {k: v.copy() for k, v in read_arrays(job / "arrays.npz").items()}
     arrays["attack_radius"][arrays["example_index"][0]] = 0.0
     write_npz(job / "arrays.npz", arrays)
     with pytest.raises(SoundnessError, match="please report"):

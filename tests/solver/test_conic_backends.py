@@ -15,7 +15,7 @@ import pytest
 from lipcert.budget import Budget
 from lipcert.errors import FileFormatError, InputError
 from lipcert.solver.conic import clarabel_backend, highs_backend, mosek_backend, scs_backend
-from lipcert.solver.conic.cones import NOTHING, Answer, ConicProblem, Limits, lower_by_columns, make_solution
+from lipcert.solver.conic.cones import NOTHING, ConicAnswer, ConicProblem, Limits, lower_by_columns, make_solution
 from lipcert.solver.conic.conic import Cone, ConicStatus, smat, solve_conic
 from lipcert.solver.conic.sdpa_backend import layout, read_csdp_solution, read_sdpa_solution, write_conic
 from tests import fake_mosek
@@ -70,10 +70,10 @@ def test_an_unknown_status_is_an_error_with_its_text(monkeypatch: pytest.MonkeyP
 def test_the_simplex_decides_where_the_interior_point_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     solve = highs_backend._solve
 
-    def undecided(problem: ConicProblem, limits: Limits, method: str) -> Answer:
+    def undecided(problem: ConicProblem, limits: Limits, method: str) -> ConicAnswer:
         if method == "simplex":
             return solve(problem, limits, method)
-        return Answer(ConicStatus.STALLED, NOTHING, 0, "kUnknown")
+        return ConicAnswer(ConicStatus.STALLED, NOTHING, 0, "kUnknown")
 
     monkeypatch.setattr(highs_backend, "_solve", undecided)
     found = solve_conic(LINEAR[0].problem, "highs")
@@ -82,7 +82,7 @@ def test_the_simplex_decides_where_the_interior_point_does_not(monkeypatch: pyte
 
 def test_clarabel_is_asked_where_scs_comes_to_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only by `auto`, and only where its time is expected to be enough."""
-    tired = Answer(ConicStatus.ITERATION_LIMIT, NOTHING, 1, "solved (inaccurate)")
+    tired = ConicAnswer(ConicStatus.ITERATION_LIMIT, NOTHING, 1, "solved (inaccurate)")
     monkeypatch.setattr(scs_backend, "solve_scs", lambda *_: tired)
     set_constant(monkeypatch, "PATIENCE", 0.0)
     problem = SEMIDEFINITE[0].problem
@@ -109,7 +109,7 @@ def test_a_panic_of_clarabel_is_an_error(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_missing_vectors_are_nan() -> None:
-    answer = Answer(ConicStatus.TIME_LIMIT, (None, np.ones(2), None), 0, "-")
+    answer = ConicAnswer(ConicStatus.TIME_LIMIT, (None, np.ones(2), None), 0, "-")
     found = make_solution(LINEAR[0].problem, answer, 0.0, "-")
     assert all(np.isnan(v).all() for v in (found.x, found.s, found.z, found.primal, found.dual))
 

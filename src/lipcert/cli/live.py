@@ -15,7 +15,7 @@ from rich.status import Status
 from lipcert.chart.numbers import rounded_down, rounded_up
 
 if TYPE_CHECKING:
-    from lipcert.jobs import Progress as Pieces
+    from lipcert.jobs import JobProgress
     from lipcert.search.progress import Progress
     from lipcert.solver import Progress as Iteration
 
@@ -78,7 +78,7 @@ class StageDisplay(LiveLine):
         super().__init__()
         self._stage = "starting"
 
-    def update(self, stage: str, progress: Pieces | None) -> None:
+    def update(self, stage: str, progress: JobProgress | None) -> None:
         self._stage = stage if progress is None else f"{stage}: {progress}"
 
     def line(self) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from lipcert.cli.paths import CERTIFICATE, FOLDER, INPUT, PNG, SVG, Kind, OutputFile
+from lipcert.cli.paths import CERTIFICATE, FOLDER, INPUT, PNG, SVG, OutputFile, OutputKind
 from lipcert.files import write_bytes
 from lipcert.problem.network import Network
 from lipcert.readers import load
@@ -232,7 +232,7 @@ class TargetOptions:
             write_drawing(self.plot, draw())
 
 
-def target_options(table: Kind, arrays: Kind, what: str, picture: str) -> Callable[[Command], Command]:
+def target_options(table: OutputKind, arrays: OutputKind, what: str, picture: str) -> Callable[[Command], Command]:
     """Add the options of `TargetOptions`, which the verb receives as one argument `targets`.
 
     `table` and `arrays` are the kinds of its .csv and .npz files, `what` is in them, `picture` describes the plot.

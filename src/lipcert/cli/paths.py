@@ -27,7 +27,7 @@ _OVERWRITE = "lipcert.overwrite"
 
 
 @dataclass(frozen=True)
-class Kind:
+class OutputKind:
     """A kind of file that a command writes: its name, its ending, and a test for existing files of the kind."""
 
     words: str
@@ -56,17 +56,17 @@ def _begins(*starts: bytes, within: bytes = b"") -> Callable[[Path], bool]:
 
 
 _PROOFS = ("certificate", "cells", "jacobian", "union", "margins", "polynomial")  # each certificate has one of them
-CERTIFICATE = Kind("a certificate", ".npz", _has_arrays(*((name,) for name in _PROOFS)))
-NETWORK = Kind("a network", ".npz", _has_arrays(("format", "b1", "activations", "alphas")))
-CELLS = Kind("a file of cells", ".npz", _has_arrays(("lo", "hi", "lower", "upper", "points")))
-ENTRIES = Kind("a file of entries", ".npz", _has_arrays(("lower", "upper", "seen_least", "seen_most", "points")))
-CELL_TABLE = Kind("a table of cells", ".csv", _begins(b"lo_0,"))
-ENTRY_TABLE = Kind("a table of entries", ".csv", _begins(b"output,input,lower,upper,"))
-SVG = Kind("a chart", ".svg", _begins(b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 -34 '))
-PNG = Kind("a chart", ".png", _begins(b"\x89PNG", within=b"lipcert"))
-PAGE = Kind("a report", ".html", _begins(b"<!doctype html>", b"<!DOCTYPE html>", within=b'content="lipcert '))
-PROGRAM = Kind("a semidefinite program", ".dat-s", _begins(b'"', within=b"bound = "))
-PROBLEM = Kind("a polynomial problem", ".pop", _begins(b"variables "))
+CERTIFICATE = OutputKind("a certificate", ".npz", _has_arrays(*((name,) for name in _PROOFS)))
+NETWORK = OutputKind("a network", ".npz", _has_arrays(("format", "b1", "activations", "alphas")))
+CELLS = OutputKind("a file of cells", ".npz", _has_arrays(("lo", "hi", "lower", "upper", "points")))
+ENTRIES = OutputKind("a file of entries", ".npz", _has_arrays(("lower", "upper", "seen_least", "seen_most", "points")))
+CELL_TABLE = OutputKind("a table of cells", ".csv", _begins(b"lo_0,"))
+ENTRY_TABLE = OutputKind("a table of entries", ".csv", _begins(b"output,input,lower,upper,"))
+SVG = OutputKind("a chart", ".svg", _begins(b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 -34 '))
+PNG = OutputKind("a chart", ".png", _begins(b"\x89PNG", within=b"lipcert"))
+PAGE = OutputKind("a report", ".html", _begins(b"<!doctype html>", b"<!DOCTYPE html>", within=b'content="lipcert '))
+PROGRAM = OutputKind("a semidefinite program", ".dat-s", _begins(b'"', within=b"bound = "))
+PROBLEM = OutputKind("a polynomial problem", ".pop", _begins(b"variables "))
 
 
 class InputPath(click.Path):
@@ -80,11 +80,11 @@ class OutputFolder(click.Path):
 class OutputFile(click.Path):
     """A file that the command writes, of one of several kinds; its ending says which kind."""
 
-    def __init__(self, *kinds: Kind) -> None:
+    def __init__(self, *kinds: OutputKind) -> None:
         super().__init__()
         self.kinds = kinds
 
-    def kind(self, option: str, place: str) -> Kind:
+    def kind(self, option: str, place: str) -> OutputKind:
         """The kind that the ending names."""
         for kind in self.kinds:
             if place.lower().endswith(kind.ending):
@@ -139,7 +139,7 @@ def check_paths(context: click.Context) -> None:
                 raise InputError(f"{option} {folder}: {name} {place} is in that folder; choose another one")
 
 
-def also_writes(files: Mapping[Path, Kind]) -> None:
+def also_writes(files: Mapping[Path, OutputKind]) -> None:
     """Check files that the running command writes without an option that names them."""
     context = click.get_current_context()
     for path, kind in files.items():
@@ -161,7 +161,7 @@ def _inputs(context: click.Context) -> list[tuple[str, str]]:
     return [(name, place) for param, name, place in _given(context) if isinstance(param.type, InputPath)]
 
 
-def _check_file(option: str, path: Path, kind: Kind, context: click.Context) -> None:
+def _check_file(option: str, path: Path, kind: OutputKind, context: click.Context) -> None:
     where = f"{option} {path}".strip()
     for name, place in _inputs(context):
         if _is_same(path, place):
@@ -204,7 +204,7 @@ def _lies_in(place: str, folder: str) -> bool:
     return inside == outside or inside.startswith(os.path.join(outside, ""))
 
 
-def _may_replace(path: Path, kind: Kind) -> bool:
+def _may_replace(path: Path, kind: OutputKind) -> bool:
     """Whether the path is free, or has an empty file or one of the same kind."""
     try:
         found = path.stat()

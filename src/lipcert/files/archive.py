@@ -107,26 +107,28 @@ class _ArrayHeader:
     offset: int
 
 
-class Archive(Mapping[str, NDArray[Any]]):
-    """The arrays of an .npz file; data are read after all headers passed their checks.
+@dataclass(frozen=True)
+class Expected:
+    """The arrays that a kind of file may hold.
 
     Every name must match `names`, and every array has at most `axes` axes. `texts` are the names of arrays of text.
     Arrays whose name ends in one of `indices` do not count towards the limit of numbers. For error messages, `content`
     says what the file should hold and `advice` what to do about a damaged one.
     """
 
-    def __init__(
-        self,
-        path: Path | IO[bytes],
-        names: re.Pattern[str],
-        *,
-        content: str,
-        texts: frozenset[str] = frozenset(),
-        indices: tuple[str, ...] = (),
-        axes: int = 2,
-        advice: str = "export the network again",
-    ) -> None:
-        self._advice = advice
+    names: re.Pattern[str]
+    content: str
+    advice: str
+    texts: frozenset[str] = frozenset()
+    indices: tuple[str, ...] = ()
+    axes: int = 2
+
+
+class Archive(Mapping[str, NDArray[Any]]):
+    """The arrays of an .npz file; data are read after all headers passed their checks."""
+
+    def __init__(self, path: Path | IO[bytes], expected: Expected) -> None:
+        self._advice = advice = expected.advice
         with opened(path) if isinstance(path, Path) else nullcontext(path) as file:
             members = members_of(file, advice)
             if len(members) > MAX_MEMBERS:
@@ -136,12 +138,12 @@ class Archive(Mapping[str, NDArray[Any]]):
             headers: dict[str, _ArrayHeader] = {}
             for member in members:
                 name = member.filename.removesuffix(".npy")
-                if name == member.filename or not names.fullmatch(name) or name in headers:
-                    raise FileFormatError(f"unexpected array {quoted(name)} in {content}")
+                if name == member.filename or not expected.names.fullmatch(name) or name in headers:
+                    raise FileFormatError(f"unexpected array {quoted(name)} in {expected.content}")
                 with parsing(f"array {name}", advice):
                     start = io.BytesIO(unpacked(packed(file, member), member, _PEEK))
-                    headers[name] = _header(start, name, member.file_size, name in texts, axes)
-            numbers = sum(math.prod(h.shape) for name, h in headers.items() if not name.endswith(indices))
+                    headers[name] = _header(start, name, member.file_size, name in expected.texts, expected.axes)
+            numbers = sum(math.prod(h.shape) for name, h in headers.items() if not name.endswith(expected.indices))
             if numbers > MAX_WEIGHTS:
                 raise FileFormatError(f"the arrays hold {numbers:,} numbers, more than the limit of {MAX_WEIGHTS:,}")
             both = zip(headers.items(), members, strict=True)

@@ -7,15 +7,15 @@ with JobFolder.open("job", "certify", question, resume=True) as folder, processe
 from lipcert.jobs.executors import chosen_executor, cluster, isolated, local, processes
 from lipcert.jobs.folder import JobFolder
 from lipcert.jobs.piece import Answer, Outcome, Piece
-from lipcert.jobs.run import End, Progress, Run, run_pieces, stored_outcomes
+from lipcert.jobs.run import End, JobProgress, Run, run_pieces, stored_outcomes
 
 __all__ = [
     "Answer",
     "End",
     "JobFolder",
+    "JobProgress",
     "Outcome",
     "Piece",
-    "Progress",
     "Run",
     "chosen_executor",
     "cluster",

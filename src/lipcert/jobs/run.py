@@ -1,6 +1,6 @@
 """Run the pieces of a job, keep every outcome when it arrives, and stop without losing one.
 
-`Progress` says how far a job is, and how long it will take.
+`JobProgress` says how far a job is, and how long it will take.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lipcert.jobs.piece import Finished, Outcome, Piece, execute, lost
 
 
 @dataclass(frozen=True)
-class Progress:
+class JobProgress:
     """`done` counts the `failed` ones too; `remaining` is an estimate in seconds, None while nothing is known."""
 
     done: int
@@ -99,7 +99,7 @@ def run_pieces(
     pieces: Sequence[Piece],
     folder: JobFolder | None,
     executor: Executor,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[JobProgress], None] | None = None,
     deadline: float | None = None,
     stored: Mapping[str, Outcome] | None = None,
     settle: Settle | None = None,
@@ -148,7 +148,7 @@ class _Running:
         pieces: Sequence[Piece],
         folder: JobFolder | None,
         executor: Executor,
-        on_progress: Callable[[Progress], None] | None,
+        on_progress: Callable[[JobProgress], None] | None,
         deadline: float | None,
         settle: Settle | None,
     ) -> None:
@@ -267,4 +267,4 @@ class _Running:
         mean = self.worked / len(self.outcomes) if self.outcomes else None
         remaining = estimate(mean, ages, waiting, worker_count(self.executor))
         total = len(self.pieces)
-        self.on_progress(Progress(len(self.outcomes), len(self.failed), total, now - self.start, remaining, last))
+        self.on_progress(JobProgress(len(self.outcomes), len(self.failed), total, now - self.start, remaining, last))

@@ -18,7 +18,7 @@ from typing import Any
 
 from lipcert._version import __version__
 from lipcert.errors import InputError, SoundnessError
-from lipcert.jobs import End, JobFolder, Piece, Progress, Run, cluster, isolated, run_pieces, stored_outcomes
+from lipcert.jobs import End, JobFolder, JobProgress, Piece, Run, cluster, isolated, run_pieces, stored_outcomes
 from lipcert.paper import trained, training
 from lipcert.paper.comparison import Agreement, agreement
 from lipcert.paper.entries import TargetEntry
@@ -38,7 +38,7 @@ MEMORY = 4.0  # GiB of an entry
 _LEAST_MEMORY = 0.5
 _PAIR_SECONDS = 60.0
 
-OnProgress = Callable[[str, Progress | None], None]
+OnProgress = Callable[[str, JobProgress | None], None]
 
 
 def cores() -> int:

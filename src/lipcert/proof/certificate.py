@@ -34,7 +34,7 @@ from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
 from lipcert.problem.question import Arrays, Question, Statement, text_array
 from lipcert.problem.region import Region
-from lipcert.proof.verification import Exact, Verification
+from lipcert.proof.verification import ExactBound, Verification
 from lipcert.rounding import Array, worst
 from lipcert.steps import expect
 
@@ -178,17 +178,18 @@ class NetworkCertificate(Envelope):
         expect(*self.cost(subject))
         refused = self.refused(subject)
         with np.errstate(all="ignore"):  # an overflow proves nothing; it is no message
-            found = self._nothing(refused) if refused is not None else self.check(subject)
+            found = self._no_bounds(refused) if refused is not None else self.check(subject)
         answer = self._answer(found, self.method or "it")
         if balls is None:
             return answer
         if not answer.proved:
-            return replace(answer, exact=Exact(math.inf, NOT_ASKED))
+            return replace(answer, exact=ExactBound(math.inf, NOT_ASKED))
         second = self.check_with_balls(subject, balls)
         answer = self._answer(found.proved_by_both(second), "ball arithmetic")
-        return replace(answer, exact=Exact(self.largest(second.bounds), self.checked))
+        return replace(answer, exact=ExactBound(self.largest(second.bounds), self.checked))
 
-    def _nothing(self, reason: str) -> CheckedBounds:
+    def _no_bounds(self, reason: str) -> CheckedBounds:
+        """Bounds that prove no claim, and the reason."""
         shape = self.claimed.hi.shape
         return CheckedBounds(Interval(np.full(shape, -np.inf), np.full(shape, np.inf)), reason)
 

@@ -34,7 +34,7 @@ Arrays = dict[str, NDArray[np.generic]]
 Numbers = tuple[dict[str, Array], dict[str, Array]]  # multipliers and shift by name
 
 
-class Stored(Protocol):
+class StoredProof(Protocol):
     """A proof of which multipliers and shifts are kept, by name."""
 
     @property
@@ -44,7 +44,7 @@ class Stored(Protocol):
     def shift(self) -> Mapping[str, Array]: ...
 
 
-class WithSpecification(Stored, Protocol):
+class WithSpecification(StoredProof, Protocol):
     @property
     def specification(self) -> Specification: ...
 
@@ -73,7 +73,7 @@ def encode_specifications(specifications: Sequence[Specification | None]) -> Arr
     }
 
 
-def encode_numbers(proofs: Sequence[Stored]) -> Arrays:
+def encode_numbers(proofs: Sequence[StoredProof]) -> Arrays:
     """Multipliers and shifts, entries that are not zero."""
     names: dict[str, int] = {}
     segments: list[tuple[int, int, int, int, int]] = []

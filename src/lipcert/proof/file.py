@@ -17,7 +17,7 @@ import numpy as np
 
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable
-from lipcert.files.archive import Archive, holds
+from lipcert.files.archive import Archive, Expected, holds
 from lipcert.files.boundary import located
 from lipcert.files.numbers import LARGEST_WHOLE, one_real, one_whole, whole, word
 from lipcert.problem import question
@@ -79,7 +79,9 @@ _NAMES = re.compile("|".join((*_QUESTION, *_PROOFS, *CONTENT.values())))
 _TEXTS = frozenset({"kind", "proof", "method", "problem", "sense", "literal_form"}).union(
     question.TEXTS, *(part.TEXTS for part in _PARTS)
 )
-STATED_READER = "lipcert.polynomial.lcep.literal"  # it comes after this room, so a file that needs it loads it
+# The module that reads proofs of the literal relaxations of [CLMP20]. It belongs to a room that builds on this one, so
+# it is imported by its name, and only for a file that holds such a proof.
+LITERAL_READER = "lipcert.polynomial.lcep.literal"
 _ADVICE = "write the certificate again"
 
 
@@ -118,7 +120,7 @@ def _load(path: str | os.PathLike[str], kind: type[Any]) -> Any:
 
 def read_certificate(file: Path | IO[bytes], wanted: type[Any]) -> Any:
     """A certificate from a file; the kind is compared before anything else is read."""
-    arrays = Archive(file, _NAMES, content="a certificate", texts=_TEXTS, advice=_ADVICE)
+    arrays = Archive(file, Expected(_NAMES, "a certificate", _ADVICE, _TEXTS))
     kind = kind_of(arrays)
     if kind != getattr(wanted, "kind", kind):
         raise FileFormatError(f"a certificate of {WORDS[kind]}; a certificate of {WORDS[wanted.kind]} is needed")
@@ -190,7 +192,7 @@ def _plain_proof(arrays: Mapping[str, Any], method: str) -> Proof:
         case "slopes":
             return slopes.read_slopes(arrays)
         case "literal" | "lipopt":
-            found: Proof = importlib.import_module(STATED_READER).read_stated(kind, arrays, method)
+            found: Proof = importlib.import_module(LITERAL_READER).read_stated(kind, arrays, method)
             return found
         case _:
             raise FileFormatError(f"an unknown kind of proof, {kind!r}; upgrade lipcert")

@@ -313,7 +313,7 @@ class JacobianCertificate(NetworkCertificate):
         """Compute the enclosure of every entry again, and find the claimed values that are not seen at their points."""
         found = enclosure(EntryQuestion(net, self.region, self.scores, self.inputs), self.splits, self.claims)
         if found is None:
-            return self._nothing("a split that is not inside its cell")
+            return self._no_bounds("a split that is not inside its cell")
         return CheckedBounds(found, unseen=self.unseen(lambda points: entries_at(net, points, self.scores)))
 
     def check_with_balls(self, net: Network, balls: Any) -> CheckedBounds:

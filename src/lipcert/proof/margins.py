@@ -89,7 +89,7 @@ class MarginCertificate(NetworkCertificate):
         try:  # all rows at once: bounds of the layers before them are the same for all
             pre, linear = linear_margins(net, self.box, self.statement.c)
         except InputError as error:  # rows that overflow
-            return self._nothing(str(error))
+            return self._no_bounds(str(error))
         pairs = zip(self.proofs, linear, strict=True)
         return CheckedBounds.from_uppers(
             np.array([_rechecked(proof, net, self.box, pre, float(top)) for proof, top in pairs])

@@ -194,7 +194,7 @@ class PartitionCertificate(NetworkCertificate):
         try:
             return CheckedBounds.from_uppers(cover_uppers(question, self.cover, self.of_grid))
         except InputError as error:  # rows that overflow
-            return self._nothing(str(error))
+            return self._no_bounds(str(error))
 
     def check_with_balls(self, net: Network, balls: Any) -> CheckedBounds:
         """The same in ball arithmetic."""

@@ -20,7 +20,7 @@ from lipcert.problem.network import Network
 from lipcert.problem.question import Arrays, Question, text_array
 from lipcert.proof.certificate import VERSION, Certificate, Envelope
 from lipcert.proof.file import load_certificate, read_certificate
-from lipcert.proof.verification import Exact, Verification
+from lipcert.proof.verification import ExactBound, Verification
 from lipcert.readers.given import TorchModule, network_of
 from lipcert.rounding import worst
 from lipcert.steps import expect
@@ -73,7 +73,7 @@ class UnionCertificate(Envelope):
         upper = worst(*(answer.upper for answer in answers))
         if not all(_same_question(part, self.parts[0]) for part in self.parts):
             upper, reason = np.inf, "the parts are about different questions"
-        looked = Exact(worst(*(a.exact.upper for a in answers if a.exact)), "every region") if exact else None
+        looked = ExactBound(worst(*(a.exact.upper for a in answers if a.exact)), "every region") if exact else None
         proved = reason == "proved"
         return Verification(proved, upper, self.claim, reason, self.statement, exact=looked, parts=answers)
 

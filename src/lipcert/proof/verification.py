@@ -24,7 +24,7 @@ _SHOWN = 5  # regions that a person reads first
 
 
 @dataclass(frozen=True)
-class Exact:
+class ExactBound:
     """The bound that ball arithmetic proved, infinite when none, and in words which part of the proof it checked."""
 
     upper: float
@@ -57,7 +57,7 @@ class Verification(Shown):
     reason: str
     statement: Statement | None = field(default=None, compare=False)
     method: str | None = field(default=None, compare=False)
-    exact: Exact | None = field(default=None, compare=False)
+    exact: ExactBound | None = field(default=None, compare=False)
     found: Interval = field(default_factory=_none, compare=False)
     claimed: Interval = field(default_factory=_none, compare=False)
     seen: Interval = field(default_factory=_none, compare=False)
@@ -117,7 +117,7 @@ class Verification(Shown):
         return [*found, ("claim", f"{rounded_up(self.claim, 9)}   as stored")]
 
     @staticmethod
-    def _balls(exact: Exact) -> tuple[str, str]:
+    def _balls(exact: ExactBound) -> tuple[str, str]:
         return "in balls", f"{rounded_up(exact.upper, 9) if math.isfinite(exact.upper) else 'none'}   {exact.checked}"
 
     def _outputs(self) -> list[Any]:

@@ -43,7 +43,7 @@ def network_of(given: Network | str | os.PathLike[str] | TorchModule, shape: Seq
 
 
 def _read_module(module: TorchModule, shape: tuple[int, ...]) -> Network:
-    """By what the module itself tells about its inputs where that fits, else by the shape."""
+    """Read the module with the number of inputs that its layers tell, where it fits the shape; else with the shape."""
     if len(shape) < 2:
         return _read_with_flat_inputs(module, shape)
     network = _network_or_none(module, None)
@@ -61,7 +61,7 @@ def _read_module(module: TorchModule, shape: tuple[int, ...]) -> Network:
 
 
 def _read_with_flat_inputs(module: TorchModule, shape: tuple[int, ...]) -> Network:
-    """By what the module tells about its inputs; where it tells nothing, by how many numbers there are."""
+    """Read the module with the number of inputs that its layers tell; where they tell none, with the given number."""
     try:
         return from_torch(module)
     except UnsupportedOperator:

@@ -9,7 +9,7 @@ import numpy as np
 
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable
-from lipcert.files.archive import Archive
+from lipcert.files.archive import Archive, Expected
 from lipcert.files.tables import read_table
 from lipcert.rounding import Array
 
@@ -36,7 +36,7 @@ def read_halfspaces(path: str | os.PathLike[str], inputs: int) -> tuple[Array, A
 def _read_archive(path: str | os.PathLike[str]) -> tuple[Array, Array]:
     file = check_readable(path)
     try:
-        arrays = Archive(file, _NAMES, content="half-spaces, the arrays A and b", advice="save it again")
+        arrays = Archive(file, Expected(_NAMES, "half-spaces, the arrays A and b", "save it again"))
         A, b = (arrays[name] if name in arrays else None for name in ("A", "b"))  # noqa: SIM401
     except InputError as error:
         raise FileFormatError(f"{file}: {error}") from None

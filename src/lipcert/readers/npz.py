@@ -16,7 +16,7 @@ from scipy import sparse
 
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import MAX_WIDTH
-from lipcert.files.archive import Archive
+from lipcert.files.archive import Archive, Expected
 from lipcert.files.boundary import located, parsing, quoted
 from lipcert.problem.activations import IDENTITY, KINDS, RELU, Activation
 from lipcert.problem.blocks import Affine, Block
@@ -38,7 +38,8 @@ def read(path: Path) -> Network:
     """The network of an .npz file."""
     with located(path):
         content = "a network, which holds W1, b1, W2, b2, ... with weights (out, in)"
-        return _network(Archive(path, _NAMES, content=content, texts=frozenset({"activations"}), indices=_INDEX))
+        advice = "export the network again"
+        return _network(Archive(path, Expected(_NAMES, content, advice, frozenset({"activations"}), _INDEX)))
 
 
 def _network(arrays: Archive) -> Network:

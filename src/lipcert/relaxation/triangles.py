@@ -37,7 +37,7 @@ SIGNS = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], dtype=np.int64)  # (p, q)
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class Positions:
     """Positions in y of the constant, of t and of the free v."""
 
     one: int
@@ -49,13 +49,13 @@ class Grid:
         return 4, len(self.left), len(self.right)
 
 
-def grid_of(relaxation: Relaxation) -> Grid | None:
+def grid_of(relaxation: Relaxation) -> Positions | None:
     """The grid of a relaxation of one hidden layer; None where there is no pair."""
     slices = relaxation.space.slices
     if "t" not in slices or "v" not in slices:
         return None
     t, v = (np.arange(slices[name].start, slices[name].stop) for name in ("t", "v"))
-    return Grid(0, t, v) if len(t) and len(v) else None
+    return Positions(0, t, v) if len(t) and len(v) else None
 
 
 def grid_parts(L: Array) -> tuple[Array, Array, Array]:
@@ -66,7 +66,7 @@ def grid_parts(L: Array) -> tuple[Array, Array, Array]:
     return cross, rows, columns
 
 
-def grid_matrix(grid: Grid, size: int, L: Array) -> sparse.csr_array:
+def grid_matrix(grid: Positions, size: int, L: Array) -> sparse.csr_array:
     """G*(L) as a symmetric matrix of the order of y."""
     cross, rows, columns = grid_parts(L)
     i, j = np.repeat(grid.left, len(grid.right)), np.tile(grid.right, len(grid.left))
@@ -78,7 +78,7 @@ def grid_matrix(grid: Grid, size: int, L: Array) -> sparse.csr_array:
     return sparse.csr_array(upper + upper.T + corner)
 
 
-def grid_cuts(relaxation: Relaxation, grid: Grid, L: Array, most: int = 300_000) -> tuple[Cuts, Array]:
+def grid_cuts(relaxation: Relaxation, grid: Positions, L: Array, most: int = 300_000) -> tuple[Cuts, Array]:
     """The positive multipliers of a grid as cuts and their multipliers; the largest, if there are more than `most`."""
     flat = np.flatnonzero(L > 0)
     if len(flat) > most:

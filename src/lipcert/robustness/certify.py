@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lipcert.budget.memory import as_size, check_share, resident, unwatched
 from lipcert.errors import InputError, SoundnessError, shown
-from lipcert.jobs import End, JobFolder, Outcome, Piece, Progress, Run, chosen_executor, local, run_pieces
+from lipcert.jobs import End, JobFolder, JobProgress, Outcome, Piece, Run, chosen_executor, local, run_pieces
 from lipcert.jobs.executors import Cluster, check_workers
 from lipcert.problem.arrays import array_of
 from lipcert.problem.network import Network
@@ -27,13 +27,13 @@ from lipcert.robustness.data import DataSet, as_data_set
 from lipcert.robustness.decision import Classified, class_count, classify, reach_in_region, rival_radii
 from lipcert.robustness.pairs import constants_of, matrix, pair_pieces
 from lipcert.robustness.question import TIME_LIMIT, DataQuestion, Radii, check_domain, check_radii, check_seconds
-from lipcert.robustness.refine import Ball, SharedRadii, refine_pieces, refined_radii
+from lipcert.robustness.refine import OpenInput, SharedRadii, refine_pieces, refined_radii
 from lipcert.robustness.result import PREDICTED, Certification
 from lipcert.robustness.stored import write_sources
 from lipcert.rounding import Array
 from lipcert.search.settings import Settings
 
-OnProgress = Callable[[str, Progress | None], None]
+OnProgress = Callable[[str, JobProgress | None], None]
 
 
 def certify(
@@ -94,8 +94,16 @@ def certify(
     network = network_of(net, data.image_shape if isinstance(inputs, DataSet) else array_of(inputs).shape[1:])
     if network_file is None and isinstance(net, str | os.PathLike):
         network_file = os.fspath(net)
-    where = (check_radii(radius), check_domain(domain), clip)
-    question = DataQuestion(network, data, *where, parse_norm(norm), settings, check_seconds(refine))
+    question = DataQuestion(
+        network,
+        data,
+        radii=check_radii(radius),
+        domain=check_domain(domain),
+        clip=clip,
+        norm=parse_norm(norm),
+        settings=settings,
+        refine=check_seconds(refine),
+    )
     question.check()
     if out is not None and not isinstance(out, str | os.PathLike):
         raise InputError(f"out={shown(out)}: give the path of a job folder")
@@ -110,9 +118,8 @@ def certify(
             "--recheck needs a job folder with certificates; give --out DIR",
         )
     with ExitStack() as stack:
-        executor = stack.enter_context(
-            chosen_executor(workers, scheduler)
-        )  # first: a dead address leaves no folder behind
+        # The executor comes first: a dead address leaves no folder behind.
+        executor = stack.enter_context(chosen_executor(workers, scheduler))
         folder = None
         if out is not None:
             stated = question.to_dict()
@@ -178,20 +185,20 @@ class _Job:
         An input is open if it is neither certified nor attacked at some radius; the time is that of the question.
         """
         q = self.q
-        balls = Ball.open_ones(q.data.inputs, classified, shared, found.radius, q.radii, q.limits)
-        work = refine_pieces(q.net, balls, q.refine, q.settings.memory)
+        still_open = OpenInput.most_promising_first(q.data.inputs, classified, shared, found.radius, q.radii, q.limits)
+        work = refine_pieces(q.net, still_open, q.refine, q.settings.memory)
         stored = self._checked_outcomes(work, check_kept_input)
         run = self._run_pieces("refinement", work, stored, time.monotonic() + q.refine)
         if run.end is End.DEADLINE:
             self.complete = True  # the time given was used
-            left = len(balls) - len(run.outcomes)
+            left = len(still_open) - len(run.outcomes)
             self.notes.append(f"refinement stopped at its time limit; {left} open inputs were not looked at")
         return refined_radii(np.asarray(shared.rivals.min(axis=1), dtype=np.float64), run.outcomes)
 
     def _checked_outcomes(self, pieces: list[Piece], check: Check) -> dict[str, Outcome]:
         """The outcomes in the folder that their certificates prove again now, by the names of their pieces."""
 
-        def see(progress: Progress) -> None:
+        def see(progress: JobProgress) -> None:
             self._stage("checking what is kept", progress)
 
         here = local() if isinstance(self.executor, Cluster) else self.executor  # its workers may not see the folder
@@ -200,7 +207,7 @@ class _Job:
         return stored
 
     def _run_pieces(self, stage: str, pieces: list[Piece], stored: dict[str, Outcome], deadline: float | None) -> Run:
-        def see(progress: Progress) -> None:
+        def see(progress: JobProgress) -> None:
             self._stage(stage, progress)
 
         run = run_pieces(pieces, self.folder, self.executor, see, deadline, stored=stored)
@@ -214,7 +221,7 @@ class _Job:
         self.complete = self.complete and run.complete
         return run
 
-    def _stage(self, stage: str, progress: Progress | None = None) -> None:
+    def _stage(self, stage: str, progress: JobProgress | None = None) -> None:
         if self.on_progress is not None:
             self.on_progress(stage, progress)
 

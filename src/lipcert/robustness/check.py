@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from lipcert.errors import InputError, SoundnessError
 from lipcert.files.json_kinds import many as several
 from lipcert.files.json_kinds import maybe, number, record, size, text, verbatim, whole
-from lipcert.jobs import End, JobFolder, Outcome, Piece, Progress, run_pieces
+from lipcert.jobs import End, JobFolder, JobProgress, Outcome, Piece, run_pieces
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
 from lipcert.problem.output import choose_output
@@ -31,7 +31,7 @@ from lipcert.proof.margins import MarginCertificate
 from lipcert.robustness.attack import Counterexamples, another_class_wins, distance
 from lipcert.robustness.data import Labels
 from lipcert.robustness.decision import pair_output
-from lipcert.robustness.refine import Ball, against
+from lipcert.robustness.refine import OpenInput, against
 from lipcert.rounding import Array
 from lipcert.search.progress import Status
 from lipcert.search.settings import Settings
@@ -88,7 +88,7 @@ def check_lower(
     return None if found >= lower else f"its point proves {found:.9g}, not {lower:.9g}"
 
 
-def proved_radius(net: Network, ball: Ball, file: Path) -> tuple[float, Reason]:
+def proved_radius(net: Network, ball: OpenInput, file: Path) -> tuple[float, Reason]:
     """The radius within which the margins in the file prove that the input keeps its label, and why it is 0.
 
     The box of the margins must hold the input's own at one of its radii; what follows is for the largest such radius.
@@ -146,7 +146,7 @@ def check_kept_pair(
 
 
 def check_kept_input(
-    net: Network, ball: Ball, _seconds: float, _memory: Any, value: dict[str, Any], file: Path | None
+    net: Network, ball: OpenInput, _seconds: float, _memory: Any, value: dict[str, Any], file: Path | None
 ) -> dict[str, Reason]:
     """The answer about a stored outcome of `refine_input` with these arguments."""
     try:
@@ -159,7 +159,7 @@ def check_kept_input(
     return {"reason": None if file is None else check_refined(net, ball, claim["radius"], file)}
 
 
-def check_refined(net: Network, ball: Ball, radius: float, file: Path) -> Reason:
+def check_refined(net: Network, ball: OpenInput, radius: float, file: Path) -> Reason:
     """Why the margins in the file do not prove this radius; None when they do."""
     proved, reason = proved_radius(net, ball, file)
     if reason is None and not radius <= proved:
@@ -192,7 +192,7 @@ def checked_outcomes(
     check: Check,
     folder: JobFolder | None,
     executor: Executor,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[JobProgress], None] | None = None,
 ) -> tuple[dict[str, Outcome], list[str]]:
     """The outcomes in the folder that their files prove, by name, and a note on each piece that is done again.
 

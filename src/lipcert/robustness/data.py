@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lipcert.errors import FileFormatError, InputError, shown
 from lipcert.files import MAX_WEIGHTS, check_readable, opened, text_of
-from lipcert.files.archive import Archive, read_npy
+from lipcert.files.archive import Archive, Expected, read_npy
 from lipcert.files.boundary import located, parsing
 from lipcert.files.tables import fault_of
 from lipcert.problem.arrays import array_of, floats_of
@@ -247,7 +247,7 @@ def _read(path: str, wanted: tuple[str, ...], own_labels: bool = False) -> tuple
 
 
 def _of_archive(file: Path, wanted: tuple[str, ...], own_labels: bool) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    arrays = Archive(file, _NAMES, content="a data set", axes=_MAX_AXES, advice=_HINT)
+    arrays = Archive(file, Expected(_NAMES, "a data set", _HINT, axes=_MAX_AXES))
     name = next((n for n in wanted if n in arrays), None)
     if name is None and len(arrays) == 1:
         name = next(iter(arrays))

@@ -47,7 +47,7 @@ class SharedRadii:
 
 
 @dataclass(frozen=True, eq=False)
-class Ball:
+class OpenInput:
     """An input and the radii at which it is open, in increasing order."""
 
     index: int
@@ -78,7 +78,7 @@ class Ball:
         return float(self.rivals.min() / self.radii[-1])
 
     @classmethod
-    def open_ones(
+    def most_promising_first(
         cls,
         inputs: Array,
         classified: Classified,
@@ -86,10 +86,10 @@ class Ball:
         attacked: Array,
         radii: tuple[float, ...],
         limits: Domain,
-    ) -> list[Ball]:
-        """The inputs that are neither certified nor attacked at some radius, most promising first."""
+    ) -> list[OpenInput]:
+        """The inputs that are neither certified nor attacked at some radius."""
         rivals, constants, reach = shared.rivals, shared.constants, shared.reach
-        balls, certified = [], rivals.min(axis=1)
+        found, certified = [], rivals.min(axis=1)
         candidates = ~classified.wrong & (classified.lead.min(axis=1) > 0)
         for k in np.flatnonzero(candidates):
             left = tuple(r for r in radii if certified[k] < r < attacked[k])
@@ -97,12 +97,12 @@ class Ball:
                 label = int(classified.labels[k])
                 known = None if constants is None or reach is None else constants[label]
                 furthest = np.inf if reach is None else float(reach[k])
-                balls.append(cls(int(k), inputs[k], label, left, limits, rivals[k], known, furthest))
-        return sorted(balls, key=lambda ball: -ball.promise)
+                found.append(cls(int(k), inputs[k], label, left, limits, rivals[k], known, furthest))
+        return sorted(found, key=lambda one: -one.promise)
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Refinement:
     """Whether the class holds on the whole box, by which means, and the largest margin bound of a rival."""
 
     proved: bool
@@ -113,11 +113,11 @@ class Verdict:
 
 
 def refine_pieces(
-    net: Network, balls: list[Ball], seconds: float, memory: int | float | str | None = None
+    net: Network, inputs: list[OpenInput], seconds: float, memory: int | float | str | None = None
 ) -> list[Piece]:
     """One piece for every open input; `memory` is of the process that proves it."""
     each = min(SECONDS_EACH, seconds)
-    return [Piece(f"input-{ball.index}", refine_input, (net, ball, each, memory)) for ball in balls]
+    return [Piece(f"input-{one.index}", refine_input, (net, one, each, memory)) for one in inputs]
 
 
 def refined_radii(certified: Array, outcomes: Mapping[str, Outcome]) -> tuple[Array, NDArray[np.bool_]]:
@@ -131,22 +131,22 @@ def refined_radii(certified: Array, outcomes: Mapping[str, Outcome]) -> tuple[Ar
     return radii, seen
 
 
-def refine_input(net: Network, ball: Ball, seconds: float, memory: int | float | str | None = None) -> Answer:
+def refine_input(net: Network, given: OpenInput, seconds: float, memory: int | float | str | None = None) -> Answer:
     """The largest of the open radii that can be proved, the largest first, then by bisection, and what follows from it
     with the shared constants. The proofs go with it.
     """
     budget = Budget.of_seconds(seconds, Memory(as_size(memory)))
     attempts: list[dict[str, Any]] = []
     files: dict[str, bytes] = {}
-    best, low, high, probe = 0.0, -1, len(ball.radii), len(ball.radii) - 1
+    best, low, high, probe = 0.0, -1, len(given.radii), len(given.radii) - 1
     while low < probe < high:
         start = time.monotonic()
         if budget.over() and attempts:
             break
-        radius = ball.radii[probe]
-        still = np.flatnonzero(ball.rivals < radius)
-        box = Box(ball.center, radius, ball.limits)
-        verdict = prove_ball(net, box, ball.label, still, budget)
+        radius = given.radii[probe]
+        still = np.flatnonzero(given.rivals < radius)
+        box = Box(given.center, radius, given.limits)
+        verdict = prove_class(net, box, given.label, still, budget)
         spent = round(time.monotonic() - start, 3)
         worst = verdict.worst if np.isfinite(verdict.worst) else None
         attempts.append(
@@ -154,15 +154,15 @@ def refine_input(net: Network, ball: Ball, seconds: float, memory: int | float |
         )
         if verdict.proved:
             margins = np.array([proof.claim for proof in verdict.proofs])  # as the file states them
-            best, low = ball.beyond(radius, np.array(verdict.rivals, dtype=np.intp), margins), probe
+            best, low = given.beyond(radius, np.array(verdict.rivals, dtype=np.intp), margins), probe
             files = {"npz": certificate_of(net, box, verdict.proofs).to_bytes()}
         else:
             high = probe
         probe = (low + high) // 2
-    return Answer({"input": ball.index, "label": ball.label, "radius": best, "attempts": attempts}, files)
+    return Answer({"input": given.index, "label": given.label, "radius": best, "attempts": attempts}, files)
 
 
-def prove_ball(net: Network, box: Box, label: int, rivals: NDArray[np.intp], budget: Budget) -> Verdict:
+def prove_class(net: Network, box: Box, label: int, rivals: NDArray[np.intp], budget: Budget) -> Refinement:
     """Whether `label` beats each of the rivals on the whole box; the hardest rival is asked first."""
     rows = np.array([against(net, label, int(i)) for i in rivals])
     pre, linear = linear_margins(net, box, rows)
@@ -170,18 +170,18 @@ def prove_ball(net: Network, box: Box, label: int, rivals: NDArray[np.intp], bud
     done = [int(k) for k in np.flatnonzero(linear < 0)]
     proofs = [MarginProof(rows[k], float(linear[k])) for k in done]
     if not still.size:
-        return Verdict(True, "linear", float(linear.max()), tuple(proofs), tuple(int(rivals[k]) for k in done))
+        return Refinement(True, "linear", float(linear.max()), tuple(proofs), tuple(int(rivals[k]) for k in done))
     order = 1 + net.inputs + sum(int(np.sum((z.lo < 0) & (z.hi > 0))) for z in pre)
     finite = all(np.all(np.isfinite(z.lo)) and np.all(np.isfinite(z.hi)) for z in pre)
     if not (applies(net) and finite and order <= LARGEST):
-        return Verdict(False, "linear", float(linear.max()))
+        return Refinement(False, "linear", float(linear.max()))
     for k in still[np.argsort(-linear[still])]:
         proof = prove_rival(net, box, rows[k], pre, budget)
         if proof is None or not proof.upper < 0:
-            return Verdict(False, "margin", np.inf if proof is None else proof.upper)
+            return Refinement(False, "margin", np.inf if proof is None else proof.upper)
         proofs.append(proof)
         done.append(int(k))
-    return Verdict(True, "margin", max(p.upper for p in proofs), tuple(proofs), tuple(int(rivals[k]) for k in done))
+    return Refinement(True, "margin", max(p.upper for p in proofs), tuple(proofs), tuple(int(rivals[k]) for k in done))
 
 
 def prove_rival(

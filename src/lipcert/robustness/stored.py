@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError, InputError, SoundnessError
 from lipcert.files import check_readable, write_bytes
-from lipcert.files.archive import Archive
+from lipcert.files.archive import Archive, Expected
 from lipcert.files.boundary import located
 from lipcert.files.json_kinds import (
     Kind,
@@ -159,7 +159,7 @@ def read_job(folder: str | os.PathLike[str]) -> StoredJob:
 def read_arrays(path: Path) -> Arrays:
     """The arrays of arrays.npz."""
     check_readable(path)
-    return Archive(path, _ARRAY_NAMES, content="the arrays of a job", advice="run the job again")
+    return Archive(path, Expected(_ARRAY_NAMES, "the arrays of a job", "run the job again"))
 
 
 def read_part(path: Path, kind: Kind) -> dict[str, Any]:

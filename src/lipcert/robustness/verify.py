@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lipcert.chart.facts import Facts, Shown
 from lipcert.errors import InputError, SoundnessError, shown
-from lipcert.jobs import End, Piece, Progress, chosen_executor, run_pieces
+from lipcert.jobs import End, JobProgress, Piece, chosen_executor, run_pieces
 from lipcert.jobs.executors import check_workers
 from lipcert.problem.network import Network
 from lipcert.problem.region import Region
@@ -42,12 +42,12 @@ from lipcert.robustness.decision import (
     rival_radii,
 )
 from lipcert.robustness.question import DataQuestion
-from lipcert.robustness.refine import Ball
+from lipcert.robustness.refine import OpenInput
 from lipcert.robustness.stored import Claims, read_claims, read_sources
 from lipcert.rounding import Array
 from lipcert.steps import step
 
-OnProgress = Callable[[str, Progress | None], None]
+OnProgress = Callable[[str, JobProgress | None], None]
 Reasons = dict[str, str | None]
 
 _SHOWN = 100  # failures of one kind that are kept in words
@@ -170,9 +170,9 @@ class FolderCheck:
         certified[proved] = claimed[proved]
         return certified
 
-    def _ball(self, k: int, label: int, rivals: Array, reach: float) -> Ball:
+    def _ball(self, k: int, label: int, rivals: Array, reach: float) -> OpenInput:
         q = self.q
-        return Ball(k, q.data.inputs[k], label, q.radii, q.limits, rivals, self.constants[label], reach)
+        return OpenInput(k, q.data.inputs[k], label, q.radii, q.limits, rivals, self.constants[label], reach)
 
     def _check_counterexamples(self, classified: Classified) -> Array:
         """Check the counterexamples; returns their distances where a point proves them, infinite elsewhere."""
@@ -223,7 +223,7 @@ class FolderCheck:
         reasons: Reasons = {piece.name: "it was not checked: the workers are gone" for piece in work}
         return reasons | {name: reason_of(o.value, o.error) for name, o in run.outcomes.items()}
 
-    def _report(self, stage: str, progress: Progress | None) -> None:
+    def _report(self, stage: str, progress: JobProgress | None) -> None:
         step()
         if self.on_progress is not None:
             self.on_progress(stage, progress)

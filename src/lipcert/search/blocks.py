@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.errors import FileFormatError, LipcertError, SoundnessError
-from lipcert.files.archive import Archive
+from lipcert.files.archive import Archive, Expected
 from lipcert.jobs import Answer, End, JobFolder, Outcome, Piece, run_pieces
-from lipcert.jobs.run import Progress as PieceProgress
+from lipcert.jobs.run import JobProgress
 from lipcert.proof.cells import Cells, Index, Signs
 from lipcert.rounding import Array
 from lipcert.search.scores import NEVER
@@ -78,7 +78,7 @@ class BlockRunner:
         self.resumed = 0  # blocks that were found in the folder, and proved again
 
     def run(
-        self, name: str, blocks: Sequence[Cells], see: Callable[[PieceProgress], None], deadline: float | None
+        self, name: str, blocks: Sequence[Cells], see: Callable[[JobProgress], None], deadline: float | None
     ) -> tuple[list[Found | None], End]:
         """The bounds of every block, None where it was not done, and why the run ended."""
         names = [f"{name}-{k:05d}-{_digest(block)}" for k, block in enumerate(blocks)]
@@ -136,7 +136,7 @@ def _read(outcome: Outcome) -> Found:
 def _read_hints(path: Path, block: Cells) -> Hints | None:
     """The points and choices of a block in a folder; None where they cannot be used, and it has to be done anew."""
     try:
-        arrays = Archive(path, _NAMES, content="a block of cells", advice="remove it")
+        arrays = Archive(path, Expected(_NAMES, "a block of cells", "remove it"))
         points, choice = arrays["points"], arrays["choice"]
     except (FileFormatError, OSError, MemoryError):
         return None

@@ -16,7 +16,7 @@ import numpy as np
 
 from lipcert.errors import InputError
 from lipcert.jobs import End
-from lipcert.jobs.run import Progress as PieceProgress
+from lipcert.jobs.run import JobProgress
 from lipcert.proof.cells import Cells, Index
 from lipcert.proof.tree import Tree
 from lipcert.rounding import Array
@@ -223,7 +223,7 @@ class BoxSearch(LeafSearch[BoxLeaves]):
             self.budget.charge(len(block) * self.objective.operations, THIN)
         return len(blocks)
 
-    def _see(self, pieces: PieceProgress) -> None:
+    def _see(self, pieces: JobProgress) -> None:
         blocks = f" ({pieces.done} of {pieces.total} blocks)" if pieces.total > 1 else ""
         self._report(blocks)
 

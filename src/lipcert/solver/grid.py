@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.relaxation.rank_two import Floats, Integers, RankTwoProblem
-from lipcert.relaxation.triangles import SIGNS, Grid, grid_matrix, grid_parts
+from lipcert.relaxation.triangles import SIGNS, Positions, grid_matrix, grid_parts
 from lipcert.solver.bordered import Bordered
 from lipcert.solver.costs import INTERIOR_CALLS, INTERIOR_ROW, THIN_CALLS
 from lipcert.solver.low_rank import Extrapolation, Factors
@@ -125,7 +125,7 @@ class GridState:
     R: Floats  # rows in the order of the given problem
 
 
-def shifted(problem: RankTwoProblem, grid: Grid, L: Floats) -> RankTwoProblem:
+def shifted(problem: RankTwoProblem, grid: Positions, L: Floats) -> RankTwoProblem:
     """The problem with its products paid at fixed multipliers: C - G*(L) in place of C."""
     objective = sp.csr_matrix(problem.objective) - sp.csr_matrix(grid_matrix(grid, problem.size, L))
     return replace(problem, objective=objective)
@@ -137,7 +137,7 @@ class GridRun:
     def __init__(
         self,
         problem: RankTwoProblem,
-        grid: Grid,
+        grid: Positions,
         budget: Budget,
         options: GridOptions = GridOptions(),
         start: GridStart | None = None,

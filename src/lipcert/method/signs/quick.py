@@ -45,6 +45,16 @@ class _Lines:
         return _Lines(*(getattr(self, f.name)[rows] for f in fields(self)))
 
 
+@dataclass(frozen=True, eq=False)
+class _Forms:
+    """Affine functions constant + rows sigma, one for each of these columns; sigma of the blocks from `start`."""
+
+    columns: Index
+    rows: Array
+    constant: Array
+    start: int = 0
+
+
 class Flat:
     """The flat network and what is known of it on the whole region."""
 
@@ -195,7 +205,7 @@ class Quick(Flat):
             lo, hi = center - reach, center + reach
             own = self.open[(self.open >= a) & (self.open < b)] - a
             if len(own) and b < len(self.fv):
-                self._by_forms(lines, behind[:, own].T, self.fv[a + own], own, lo, hi, i + 1)
+                self._by_forms(_Forms(own, behind[:, own].T, self.fv[a + own], i + 1), lines, lo, hi)
             _fill(lines, slice(a, b), u_lo[:, a:b], u_hi[:, a:b], lo, hi)
         return u_lo, u_hi, lines
 
@@ -208,7 +218,7 @@ class Quick(Flat):
     def _better(self, lines: _Lines, lo: Array, hi: Array) -> None:
         """Better ends of the entries by forms; in the infinity norm only where the sign is not known."""
         if self.norm.p != "inf":
-            self._by_forms(lines, self.B0.T, self.f0, self.mixed, lo, hi)
+            self._by_forms(_Forms(self.mixed, self.B0.T, self.f0), lines, lo, hi)
             return
         open_ = (lo[:, self.mixed] < 0) & (hi[:, self.mixed] > 0)
         most = open_.sum(axis=1)
@@ -229,14 +239,12 @@ class Quick(Flat):
                 hi[rows[:, None], columns], lo[rows[:, None], columns] = upper, lower
             start = stop
 
-    def _by_forms(
-        self, lines: _Lines, rows: Array, constant: Array, where: Index, lo: Array, hi: Array, start: int = 0
-    ) -> None:
-        """Better ends for the columns `where` of lo and hi: constant + rows sigma, sigma of the blocks from `start`."""
-        cells, count = len(lo), len(rows)
-        both = np.concatenate([rows, -rows])
-        w = np.tile(both, (cells, 1, 1))
-        top = self._up(w, np.tile(np.concatenate([constant, -constant]), (cells, 1)), lines, start)
+    def _by_forms(self, forms: _Forms, lines: _Lines, lo: Array, hi: Array) -> None:
+        """Better ends for the columns of lo and hi that have a form."""
+        cells, count, where = len(lo), len(forms.rows), forms.columns
+        w = np.tile(np.concatenate([forms.rows, -forms.rows]), (cells, 1, 1))
+        constants = np.tile(np.concatenate([forms.constant, -forms.constant]), (cells, 1))
+        top = self._up(w, constants, lines, forms.start)
         hi[:, where] = np.minimum(hi[:, where], top[:, :count])
         lo[:, where] = np.minimum(np.maximum(lo[:, where], -top[:, count:]), hi[:, where])
 

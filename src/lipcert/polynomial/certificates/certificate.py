@@ -15,7 +15,7 @@ from lipcert.chart.numbers import rounded_down, rounded_up
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files.numbers import one_real, word
 from lipcert.polynomial.certificates import stored
-from lipcert.polynomial.certificates.stored import Stored
+from lipcert.polynomial.certificates.stored import StoredRelaxation
 from lipcert.polynomial.problem import PolynomialProblem, extended
 from lipcert.problem.question import Arrays, Statement, text_array
 from lipcert.proof.certificate import Envelope
@@ -74,7 +74,7 @@ class About:
         """The question that a certificate of this problem answers."""
         return PolynomialQuestion(problem_hash(self.problem), self.problem.sense)
 
-    def certificate(self, relaxation: Stored) -> PolynomialCertificate:
+    def certificate(self, relaxation: StoredRelaxation) -> PolynomialCertificate:
         """The certificate of a relaxation of `extended`, with its proof."""
         return certify(self.problem, relaxation, self.cut)
 
@@ -95,7 +95,7 @@ class PolynomialCertificate(Envelope):
 
     problem_sha256: str
     sense: str
-    relaxation: Stored
+    relaxation: StoredRelaxation
     bound: float
     cut: float | None = None
 
@@ -168,7 +168,9 @@ class PolynomialVerification(Verification):
         return {"bound": found.pop("upper"), "sense": self.sense} | found
 
 
-def certify(problem: PolynomialProblem, relaxation: Stored, cut: float | None = None) -> PolynomialCertificate:
+def certify(
+    problem: PolynomialProblem, relaxation: StoredRelaxation, cut: float | None = None
+) -> PolynomialCertificate:
     """The certificate of a proof; its claim leaves room for the order in which another machine adds."""
     sign = 1.0 if problem.sense == "min" else -1.0
     certificate = PolynomialCertificate(problem_hash(problem), problem.sense, relaxation, -sign * np.inf, cut)

@@ -44,7 +44,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class Stored:
+class StoredRelaxation:
     """Arrays of a relaxation and of what proves its bound; `check` believes none of them."""
 
     arrays: Arrays
@@ -87,7 +87,9 @@ class Stored:
         return scale, self._factor
 
 
-def store(model: MomentModel, problem: PolynomialProblem, scale: Array, factor: float, weights: Array) -> Stored:
+def store(
+    model: MomentModel, problem: PolynomialProblem, scale: Array, factor: float, weights: Array
+) -> StoredRelaxation:
     """A relaxation of this problem with its weights; refused where a constraint is not one of the problem."""
     names = _Names(problem)
     blocks, basis, mixes = [], [], [np.zeros(0)]
@@ -121,7 +123,7 @@ def store(model: MomentModel, problem: PolynomialProblem, scale: Array, factor: 
         "sos_index": entries.astype(np.int32),
         "sos_numbers": weights[entries],
     }
-    return Stored(arrays)
+    return StoredRelaxation(arrays)
 
 
 class _Names:
@@ -368,6 +370,6 @@ def _checked(rows: NDArray[np.int64], n: int) -> Rows:
     return pad(np.sort(rows, axis=1).astype(np.int32), rows.shape[1])
 
 
-def only(arrays: Mapping[str, Any]) -> Stored:
+def only(arrays: Mapping[str, Any]) -> StoredRelaxation:
     """The arrays of a file that belong to a relaxation: all of them must be there."""
-    return Stored({name: arrays[name] for name in ARRAYS})
+    return StoredRelaxation({name: arrays[name] for name in ARRAYS})

@@ -22,7 +22,7 @@ from lipcert.errors import InputError
 from lipcert.polynomial.hierarchy.assembly import MomentConic, is_exact
 from lipcert.polynomial.hierarchy.faces import NoGramMatrixError, reduce_bases, reduce_faces, reduce_pairs
 from lipcert.polynomial.hierarchy.model import MomentModel
-from lipcert.proof.sos import Identity, SosProof, monomial_reach, prove_sos
+from lipcert.proof.sos import SosIdentity, SosProof, monomial_reach, prove_sos
 from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicProblem, ConicSolution
 from lipcert.solver.conic.refine import refinable, refine
@@ -62,7 +62,7 @@ class Scaled:
         return self.inner.conic()
 
     @cached_property
-    def identity(self) -> Identity:
+    def identity(self) -> SosIdentity:
         return identity_of(self.conic, self.lower / self.scale, self.upper / self.scale, is_exact(self.inner))
 
     @cached_property
@@ -190,11 +190,11 @@ def _answers(moved: ConicProblem, start: ConicSolution, run: Solve, small: bool)
             yield found
 
 
-def identity_of(conic: MomentConic, lower: Array, upper: Array, exact: bool = False) -> Identity:
+def identity_of(conic: MomentConic, lower: Array, upper: Array, exact: bool = False) -> SosIdentity:
     """The part of a relaxation that a certificate needs; `exact` where `is_exact` holds."""
     if np.abs(conic.coefficients).min(initial=1.0) < LEAST:
         raise InputError("coefficients of the relaxation underflow: rescale the problem")
-    return Identity(
+    return SosIdentity(
         objective=conic.objective,
         objective_error=conic.objective_error,
         slots=conic.slots,

@@ -101,7 +101,7 @@ class SolvedOrder:
 
 if TYPE_CHECKING:
     from lipcert.polynomial.certificates.certificate import About, PolynomialCertificate
-    from lipcert.polynomial.certificates.stored import Stored
+    from lipcert.polynomial.certificates.stored import StoredRelaxation
     from lipcert.polynomial.problem import PolynomialProblem
 
 
@@ -130,7 +130,7 @@ class PolynomialResult(Shown):
     moment_values: Array
     notes: tuple[str, ...] = ()
     decompose: Callable[[], SosDecomposition] | None = field(default=None, repr=False)
-    keep: Callable[[PolynomialProblem], Stored] | None = field(default=None, repr=False)
+    keep: Callable[[PolynomialProblem], StoredRelaxation] | None = field(default=None, repr=False)
     about: About | None = field(default=None, repr=False)
     found: FoundPoint | None = None
     empty: str = ""  # why it is proved that nothing is feasible

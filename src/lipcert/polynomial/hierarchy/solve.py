@@ -1,4 +1,4 @@
-"""minimize, maximize: a polynomial problem in, a proved bound and a point out; solve_problem: one relaxation's bound.
+"""solve_problem: one relaxation of a polynomial problem, its proved bound, and a point where its moments give one.
 
 The relaxation is solved in scaled variables (by powers of two, so that scaling is exact); what the solver says is a
 hint, and `proof.sos` makes the bound from its dual variables: rigorous or infinite.
@@ -10,15 +10,11 @@ bound, both up to tolerance.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import wraps
 from math import inf
-from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from lipcert.budget import Budget
 from lipcert.errors import InputError
@@ -100,8 +96,6 @@ def _rank_one(model: MomentModel, conic: MomentConic, solution: ConicSolution) -
     return any(block.multiplier is None for block in model.blocks)
 
 
-P = ParamSpec("P")
-
 AUTO = "auto"  # as an order: rise until the gap is closed
 RELAXATIONS = ("dense", "sparse", "nearly-sparse", "krivine")
 MARGINS = (0.5, 0.02)  # of a cut above a known value, relative to 1 + |value|
@@ -166,87 +160,6 @@ class PolynomialOptions:
             raise InputError(
                 f"order {self.order!r}: give a whole number, or 'auto' to raise it until the gap is closed"
             )
-
-
-def _optimise(
-    sense: str,
-    objective: Polynomial,
-    inequalities: Iterable[Polynomial] = (),
-    equalities: Iterable[Polynomial] = (),
-    *,
-    lower: ArrayLike | None = None,
-    upper: ArrayLike | None = None,
-    relaxation: str = "dense",
-    order: int | str | None = None,
-    cliques: Iterable[Sequence[int]] | None = None,
-    bad: Iterable[Polynomial] | None = None,
-    sparsity: str | None = None,
-    sparse_order: int | None = None,
-    cuts: int = 0,
-    solver: str = "auto",
-    time_limit: float = inf,
-    gap: float = GAP,
-    search: bool = True,
-    seed: int = 0,
-    on_progress: Callable[[Any], None] | None = None,
-) -> PolynomialResult:
-    """A proved {bound} bound on {sense} {{f(x) : g_i(x) >= 0, h_j(x) = 0, lower <= x <= upper}}, and a point {side} it.
-
-    Args:
-        objective, inequalities, equalities: f, the g_i and the h_j.
-        lower, upper: bounds of the variables, constraints like the others.
-        relaxation: dense, sparse, nearly-sparse or krivine.
-        order: of the hierarchy (for krivine: the degree of the products). Left out: the least possible, and higher ones
-            as long as there is a gap and the next one is cheap. "auto": higher ones until the gap is closed.
-        cliques: sets of variables for all but the dense relaxation; found when left out.
-        bad: for nearly-sparse, the constraints kept out of the cliques; found when left out.
-        sparsity: how moment matrices are split: none, sign, term (unless said otherwise) or term-chordal.
-        sparse_order: steps of term sparsity; few are cheaper and may lower the bound. Left out, as many as change
-            something: then "term" has the bound of "none".
-        cuts: rounds in which violated triangle inequalities between bounded variables are added.
-        solver, time_limit: the conic solver, and seconds for everything.
-        gap: relative gap between bound and value at which the bracket counts as closed.
-        search, seed: whether feasible points are looked for, and the seed of their random starts.
-        on_progress: called with seconds, bound, value and stage before every piece of work.
-
-    The result's `bound` is rigorous for the coefficients as given, or {infinite} with the reason in `status`. Its
-    `value` is attained at `minimizer`; `proved` says whether that point is feasible exactly or up to tolerance.
-    """
-    from lipcert.polynomial.hierarchy.bracket import solve_bracket
-
-    problem = _problem(objective, inequalities, equalities, sense, lower, upper)
-    splitting = Splitting(sparsity, sparse_order, cuts)
-    options = PolynomialOptions(
-        relaxation, order, cliques, bad, splitting, solver, time_limit, gap, search, seed, on_progress=on_progress
-    )
-    return solve_bracket(problem, options)
-
-
-def _of_sense(
-    optimise: Callable[Concatenate[str, P], PolynomialResult], name: str, sense: str, words: Mapping[str, str]
-) -> Callable[P, PolynomialResult]:
-    """One of `minimize` and `maximize`, which share their signature and their documentation."""
-
-    common = inspect.signature(optimise)
-    signature = common.replace(parameters=[p for p in common.parameters.values() if p.name != "sense"])
-
-    @wraps(optimise)
-    def of_sense(*arguments: P.args, **options: P.kwargs) -> PolynomialResult:
-        try:
-            signature.bind(*arguments, **options)
-        except TypeError as error:  # it names no function, and a call without this check names one that nobody called
-            raise TypeError(f"{name}() {error}") from None
-        return optimise(sense, *arguments, **options)
-
-    of_sense.__signature__ = signature  # type: ignore[attr-defined]
-    of_sense.__name__ = of_sense.__qualname__ = name
-    of_sense.__annotations__ = {key: hint for key, hint in optimise.__annotations__.items() if key != "sense"}
-    of_sense.__doc__ = (optimise.__doc__ or "").format(sense=sense, **words)
-    return of_sense
-
-
-minimize = _of_sense(_optimise, "minimize", "min", {"bound": "lower", "side": "above", "infinite": "-inf"})
-maximize = _of_sense(_optimise, "maximize", "max", {"bound": "upper", "side": "below", "infinite": "inf"})
 
 
 def solve_problem(problem: PolynomialProblem, options: PolynomialOptions | None = None) -> PolynomialResult:
@@ -423,18 +336,3 @@ def _status(found: Attempt) -> str:
     largest = np.maximum(np.abs(scaled.lower), np.abs(scaled.upper))
     free = [i for i in monomial_of(scaled.conic.rows[proof.blocker]) if not np.isfinite(largest[i])]
     return f"not certified: variable {scaled.model.label()[free[0]]} is unbounded"
-
-
-def _problem(
-    objective: Polynomial,
-    inequalities: Iterable[Polynomial],
-    equalities: Iterable[Polynomial],
-    sense: str,
-    lower: ArrayLike | None,
-    upper: ArrayLike | None,
-) -> PolynomialProblem:
-    low = None if lower is None else np.asarray(lower, dtype=np.float64)
-    high = None if upper is None else np.asarray(upper, dtype=np.float64)
-    at_least: Any = inequalities  # made tuples, or refused, there
-    equal: Any = equalities
-    return PolynomialProblem(objective, at_least, equal, sense, lower=low, upper=high).boxed()

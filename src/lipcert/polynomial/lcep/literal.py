@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from lipcert.errors import FileFormatError, InputError, MethodError
 from lipcert.files.numbers import LARGEST_WHOLE, one_whole, real, whole, word
 from lipcert.polynomial.certificates import stored
-from lipcert.polynomial.certificates.stored import Stored
+from lipcert.polynomial.certificates.stored import StoredRelaxation
 from lipcert.polynomial.hierarchy.hierarchies import nearly_sparse
 from lipcert.polynomial.hierarchy.model import MomentBlock, MomentModel, with_submoments
 from lipcert.polynomial.lcep.chain import gradient_polynomial
@@ -196,10 +196,10 @@ class MomentProof:
 
     name: str
     form: str
-    make: Callable[[], Stored]
+    make: Callable[[], StoredRelaxation]
 
     @cached_property
-    def relaxation(self) -> Stored:
+    def relaxation(self) -> StoredRelaxation:
         """The stored relaxation; it is written in terms of the problem on first use."""
         return self.make()
 

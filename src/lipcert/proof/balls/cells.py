@@ -29,7 +29,7 @@ Better = Callable[[int, Hint, Interval], Interval]  # of z of a block, from the 
 
 
 @dataclass(frozen=True, eq=False)
-class Bounds:
+class BallBounds:
     """Floats around z_1 .. z_m, the stages, half-spaces that contain the cell, and whether it is proved to be empty."""
 
     pre: Hint
@@ -38,14 +38,14 @@ class Bounds:
     empty: bool
 
 
-def region_bounds(problem: Problem, hint: Hint, known: Hint | None = None, better: Better | None = None) -> Bounds:
+def region_bounds(problem: Problem, hint: Hint, known: Hint | None = None, better: Better | None = None) -> BallBounds:
     """Proved pre-activation bounds on the whole region."""
     return cell_bounds(problem.network, whole(problem.network, problem.region), hint, known, better)
 
 
 def cell_bounds(
     net: Network, cell: Cell, hint: Hint, known: Hint | None = None, better: Better | None = None
-) -> Bounds:
+) -> BallBounds:
     """Proved pre-activation bounds on a cell; `known` bounds are proved already, `better` may narrow each block."""
     region, stages, sides, empty = cell.region, list[Stage](), _of_region(net, cell.region), False
     box = hull(region)
@@ -67,7 +67,7 @@ def cell_bounds(
         z = Interval(np.fmin(z.lo, wished.lo), np.fmax(z.hi, wished.hi))
         stages.append(Stage(block, z, value_bounds(block.activation, z)))
         values.append(stages[-1].x)
-    return Bounds(tuple(s.z for s in stages), tuple(stages), sides, empty)
+    return BallBounds(tuple(s.z for s in stages), tuple(stages), sides, empty)
 
 
 def _by_forms(

@@ -27,7 +27,7 @@ from lipcert.proof.balls.collapsed import proved_collapse
 from lipcert.proof.balls.numbers import BITS, above, float_above, load_flint
 from lipcert.proof.balls.rows import check_multipliers, check_rows
 from lipcert.proof.balls.slopes import check_part
-from lipcert.proof.balls.systems import System
+from lipcert.proof.balls.systems import BallSystem
 from lipcert.proof.balls.trees import check_tree
 from lipcert.proof.cases import Cases, case_of
 from lipcert.proof.certificate import Certificate, Proof
@@ -184,7 +184,7 @@ def sharpened(problem: Problem, pre: Hint, sharper: Sharper) -> Problem | None:
         part = Network.from_blocks((*net.hidden[:k], replace(net.hidden[k], activation=IDENTITY)))
         if not k or not covered(part, below):
             return z
-        return _narrowed(sharper, k, System.over(part, base.region, below), z)
+        return _narrowed(sharper, k, BallSystem.over(part, base.region, below), z)
 
     question = tuple(Interval(wished[i - 1].lo[own], wished[i - 1].hi[own]) for i, own in places)
     found = region_bounds(base, question, known, better).pre
@@ -195,7 +195,7 @@ def sharpened(problem: Problem, pre: Hint, sharper: Sharper) -> Problem | None:
     return problem.on(problem.region, tuple(kept))
 
 
-def _narrowed(sharper: Sharper, k: int, system: System, z: Interval) -> Interval:
+def _narrowed(sharper: Sharper, k: int, system: BallSystem, z: Interval) -> Interval:
     """With what the multipliers of the targets in block k prove."""
     some = np.flatnonzero(sharper.targets[:, 0] == k + 1)
     if not len(some):

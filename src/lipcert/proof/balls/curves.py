@@ -25,7 +25,7 @@ _NOTHING = 2.0**-64  # what a bound need not be better by
 
 
 @dataclass(frozen=True)
-class Piece:
+class CurvePiece:
     """On [left, right] the activation is one formula: value, derivative, second derivative."""
 
     left: float
@@ -35,14 +35,14 @@ class Piece:
     second: Function
 
 
-def pieces_of(f: Activation) -> tuple[Piece, ...]:
+def pieces_of(f: Activation) -> tuple[CurvePiece, ...]:
     """The formulas of an activation, from left to right."""
     arb = load_flint().arb
     zero, one, inf = arb(0), arb(1), np.inf
     alpha = arb(f.alpha)
 
-    def line(left: float, right: float, slope: Any) -> Piece:
-        return Piece(left, right, lambda z: slope * z, lambda _: slope, lambda _: zero)
+    def line(left: float, right: float, slope: Any) -> CurvePiece:
+        return CurvePiece(left, right, lambda z: slope * z, lambda _: slope, lambda _: zero)
 
     match f.kind:
         case "identity":
@@ -50,17 +50,19 @@ def pieces_of(f: Activation) -> tuple[Piece, ...]:
         case "relu" | "leaky_relu":
             return line(-inf, 0.0, alpha), line(0.0, inf, one)
         case "elu":
-            low = Piece(-inf, 0.0, lambda z: alpha * z.expm1(), lambda z: alpha * z.exp(), lambda z: alpha * z.exp())
+            low = CurvePiece(
+                -inf, 0.0, lambda z: alpha * z.expm1(), lambda z: alpha * z.exp(), lambda z: alpha * z.exp()
+            )
             return low, line(0.0, inf, one)
         case "softsign":
             left = (lambda z: z / (1 - z), lambda z: (1 - z) ** -2, lambda z: 2 * (1 - z) ** -3)
             right = (lambda z: z / (1 + z), lambda z: (1 + z) ** -2, lambda z: -2 * (1 + z) ** -3)
-            return Piece(-inf, 0.0, *left), Piece(0.0, inf, *right)
+            return CurvePiece(-inf, 0.0, *left), CurvePiece(0.0, inf, *right)
         case "hardswish":
             bump = (lambda z: z * (z + 3) / 6, lambda z: (2 * z + 3) / 6, lambda _: one / 3)
-            return line(-inf, -3.0, zero), Piece(-3.0, 3.0, *bump), line(3.0, inf, one)
+            return line(-inf, -3.0, zero), CurvePiece(-3.0, 3.0, *bump), line(3.0, inf, one)
         case _:
-            return (Piece(-inf, inf, *_smooth(f.kind)),)
+            return (CurvePiece(-inf, inf, *_smooth(f.kind)),)
 
 
 def _smooth(kind: str) -> tuple[Function, Function, Function]:

@@ -30,7 +30,7 @@ Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Lines:
+class BallLines:
     """low_slope z + low_shift <= F(z) <= up_slope z + up_shift."""
 
     low_slope: Balls
@@ -54,22 +54,22 @@ class Stage:
         return tuple((j, balls(dense(weight))) for j, weight in self.block.terms)
 
     @cached_property
-    def lines(self) -> Lines:
+    def lines(self) -> BallLines:
         """Above and below the activation."""
         f, z = self.block.activation, self.z
         return self._lines(value_lines(f, *z) if self.close else f.lines(*z), 0)
 
     @cached_property
-    def slope(self) -> Lines:
+    def slope(self) -> BallLines:
         """Above and below the derivative."""
         return self._lines(slope_lines(self.block.activation, *self.z), 1)
 
-    def _lines(self, hint: Any, order: int) -> Lines:
+    def _lines(self, hint: Any, order: int) -> BallLines:
         low, up = (np.where(np.isfinite(s), s, 0.0) for s in (hint.low_slope, hint.up_slope))
         f = self.block.activation
         same = np.array_equal(low, up)
         bottom, top = shifts(f, low, self.z, order)
-        return Lines(balls(low), bottom, balls(up), top if same else shifts(f, up, self.z, order)[1])
+        return BallLines(balls(low), bottom, balls(up), top if same else shifts(f, up, self.z, order)[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +151,7 @@ def descend(stages: Sequence[Stage], pending: dict[int, Balls], lifted: dict[int
     return Forms(pending[0], constant)
 
 
-def through(w: Balls, lines: Lines, size: Balls) -> tuple[Balls, Balls]:
+def through(w: Balls, lines: BallLines, size: Balls) -> tuple[Balls, Balls]:
     """Coefficients of z above w F(z), and constants; where the sign of w is not known, w F is at most |w| size."""
     rises, falls = np.asarray(w > 0, dtype=bool), np.asarray(w <= 0, dtype=bool)
     zero = zeros(1)[0]

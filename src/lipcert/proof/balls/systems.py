@@ -23,7 +23,7 @@ Signs = NDArray[np.int8]
 
 
 @dataclass(frozen=True, eq=False)
-class System:
+class BallSystem:
     """The rows of a network on a bounded region; neurons of all hidden blocks stand side by side."""
 
     net: Network
@@ -36,7 +36,7 @@ class System:
     q: Balls
 
     @classmethod
-    def over(cls, net: Network, region: Region, pre: Hint) -> System:
+    def over(cls, net: Network, region: Region, pre: Hint) -> BallSystem:
         """With pre-activation bounds that are proved; open neurons must be ReLU."""
         slopes = proved_slopes(net, pre)
         values = [value_bounds(f, z) for f, z in zip(net.activations, pre, strict=True)]

@@ -16,13 +16,13 @@ from lipcert.errors import FileFormatError, InputError, MethodError
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Everywhere, Region, ball_of, hull
 from lipcert.proof.balls.arithmetic import linear_bound
-from lipcert.proof.balls.cells import Bounds, Hint, cell_bounds, proved_slopes
+from lipcert.proof.balls.cells import BallBounds, Hint, cell_bounds, proved_slopes
 from lipcert.proof.balls.forms import Forms
 from lipcert.proof.balls.gradients import Readers, affine_magnitudes
 from lipcert.proof.balls.interior import no_interior, no_interior_unbounded
 from lipcert.proof.balls.numbers import float_above, lengths, zeros
 from lipcert.proof.balls.rows import check_multipliers
-from lipcert.proof.balls.systems import System
+from lipcert.proof.balls.systems import BallSystem
 from lipcert.proof.interior import Rows, has_interior, known_signs
 from lipcert.proof.leaves import (
     BASIS,
@@ -46,15 +46,15 @@ _AT_ONCE = 256  # nogoods, or cells that are halved together
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class BallGroup:
     """Some cells of a walk, and the bounds that are proved on each (None for the first cell, but for a ball)."""
 
     cells: list[Cell]
     known: list[Hint | None]
 
-    def rows(self, k: Index) -> Group:
+    def rows(self, k: Index) -> BallGroup:
         """Some of the cells."""
-        return Group([self.cells[int(i)] for i in k], [self.known[int(i)] for i in k])
+        return BallGroup([self.cells[int(i)] for i in k], [self.known[int(i)] for i in k])
 
 
 def check_tree(problem: Problem, pre: Hint, tree: Tree) -> float:
@@ -76,7 +76,7 @@ def _on_cells(problem: Problem, tree: Tree, leaves: Leaves) -> float:
     if not wanted.any():
         return 0.0
 
-    def visit(nodes: Index, group: Group) -> Group | None:
+    def visit(nodes: Index, group: BallGroup) -> BallGroup | None:
         nonlocal upper
         found: list[Hint | None] = []
         for node, cell, known in zip(nodes, group.cells, group.known, strict=True):
@@ -86,13 +86,13 @@ def _on_cells(problem: Problem, tree: Tree, leaves: Leaves) -> float:
             if wanted[node] and not is_beside(problem.region, cell):
                 leaf = leaves.leaf(int(tree.leaf_numbers[node]))
                 upper = worst(upper, check_leaf(problem, cell, bounds, leaf))
-        return Group(group.cells, found) if math.isfinite(upper) else None
+        return BallGroup(group.cells, found) if math.isfinite(upper) else None
 
-    def halve(group: Group, where: Index, value: Array) -> Group | None:
+    def halve(group: BallGroup, where: Index, value: Array) -> BallGroup | None:
         both = cell_halves(net, group.cells, where, value)
-        return None if both is None else Group(both, [known for known in group.known for _ in range(2)])
+        return None if both is None else BallGroup(both, [known for known in group.known for _ in range(2)])
 
-    root = Group([first_cell(net, problem.region)], [_of_ball(problem)])
+    root = BallGroup([first_cell(net, problem.region)], [_of_ball(problem)])
     roots = [(np.zeros(1, dtype=np.int64), root)]
     return upper if walk(tree, roots, visit, halve, _AT_ONCE, tree.leading_to(wanted)) else math.inf
 
@@ -116,7 +116,7 @@ def is_beside(region: Region, cell: Cell) -> bool:
     return sum(d * d for d in away) > Fraction(ball.radius) ** 2
 
 
-def check_leaf(problem: Problem, cell: Cell, bounds: Bounds, leaf: Leaf) -> float:
+def check_leaf(problem: Problem, cell: Cell, bounds: BallBounds, leaf: Leaf) -> float:
     """The bound that a leaf proves on its cell: zero on an empty one."""
     if bounds.empty:
         return 0.0
@@ -149,7 +149,7 @@ def _relaxed(problem: Problem, cell: Cell, pre: Hint, leaf: Multipliers) -> floa
         return math.inf
 
 
-def is_empty(problem: Problem, cell: Cell, bounds: Bounds, leaf: Empty) -> bool:
+def is_empty(problem: Problem, cell: Cell, bounds: BallBounds, leaf: Empty) -> bool:
     """Whether multiples of the half-spaces are negative on the box, or else that there is no interior."""
     region, given = cell.region, leaf.multipliers
     if isinstance(region, Everywhere):
@@ -179,7 +179,7 @@ def _under_signs(problem: Problem, pre: Hint, tree: Tree, leaves: Leaves) -> flo
         return math.inf
 
     def proved(wanted: Index) -> NDArray[np.bool_]:
-        return _proved(leaves.nogoods, System.over(net, region, pre), Rows.of(problem, pre), wanted)
+        return _proved(leaves.nogoods, BallSystem.over(net, region, pre), Rows.of(problem, pre), wanted)
 
     if not tree.all_refused(net, leaves, proved):
         return math.inf
@@ -198,7 +198,7 @@ def _under_signs(problem: Problem, pre: Hint, tree: Tree, leaves: Leaves) -> flo
     return upper
 
 
-def _proved(nogoods: Nogoods, system: System, exact: Rows, wanted: Index) -> NDArray[np.bool_]:
+def _proved(nogoods: Nogoods, system: BallSystem, exact: Rows, wanted: Index) -> NDArray[np.bool_]:
     """A mask of the wanted nogoods that are proved: no set of inputs with interior has their literals' signs."""
     found = np.zeros(nogoods.count, dtype=bool)
     named, solid = nogoods.named(system.neurons, system.cuts), has_interior(system.region)

@@ -34,7 +34,7 @@ SPECK = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Identity:
+class SosIdentity:
     """The coefficients of Q and lambda in the identity, as terms.
 
     Slot s is a row of the cones in order: "zero" and "nonnegative" of `size` rows, "psd" of order `size` with its upper
@@ -130,13 +130,13 @@ class Absorbed:
     doubt: Array
 
 
-def nothing_absorbed(identity: Identity, weights: Array) -> Absorbed:
+def nothing_absorbed(identity: SosIdentity, weights: Array) -> Absorbed:
     """The residual as it is."""
     residual, error = identity.residual(weights)
     return _absorbed(identity, weights, residual, error)
 
 
-def absorb_in_entries(identity: Identity, weights: Array, move: NDArray[np.bool_]) -> Absorbed:
+def absorb_in_entries(identity: SosIdentity, weights: Array, move: NDArray[np.bool_]) -> Absorbed:
     """Move marked residuals into entries of one monomial, spread evenly; for infinite reach one entry has the rest.
 
     Columns without such an entry are left to be paid for, which fails where the reach is infinite.
@@ -146,7 +146,7 @@ def absorb_in_entries(identity: Identity, weights: Array, move: NDArray[np.bool_
 
 
 def _in_entries(
-    identity: Identity, weights: Array, move: NDArray[np.bool_], doubt: Array, touched: Array, gone: Index
+    identity: SosIdentity, weights: Array, move: NDArray[np.bool_], doubt: Array, touched: Array, gone: Index
 ) -> Absorbed:
     """The same where weights have a `doubt` already, which changes residuals by `touched`; those of `gone` vanish."""
     residual, error = identity.residual(weights)
@@ -175,7 +175,7 @@ def _in_entries(
     return _absorbed(identity, adjusted, residual, error, np.concatenate([gone, held]), doubt)
 
 
-def absorb_exactly(identity: Identity, weights: Array) -> Absorbed | None:
+def absorb_exactly(identity: SosIdentity, weights: Array) -> Absorbed | None:
     """An exact correction for all monomials without a maximum; None where it is not proved to exist."""
     found = _corrected(identity, weights, ~np.isfinite(identity.reach))
     if found is None:
@@ -185,7 +185,7 @@ def absorb_exactly(identity: Identity, weights: Array) -> Absorbed | None:
     return _absorbed(identity, weights, residual, grow(error + touched, 2), settled, doubt)
 
 
-def absorb_in_both(identity: Identity, weights: Array) -> Absorbed | None:
+def absorb_in_both(identity: SosIdentity, weights: Array) -> Absorbed | None:
     """An exact correction for monomials that no single entry can take, the others in entries, however many.
 
     Entries of one monomial change no other monomial, so that the second step leaves the first as it is.
@@ -203,7 +203,7 @@ def absorb_in_both(identity: Identity, weights: Array) -> Absorbed | None:
 
 
 def _corrected(
-    identity: Identity, weights: Array, wanted: NDArray[np.bool_]
+    identity: SosIdentity, weights: Array, wanted: NDArray[np.bool_]
 ) -> tuple[Array, Array, Array, Index] | None:
     """Weights, the doubt in them, what it changes by monomial, and the monomials whose residual vanishes exactly."""
     weights = _without_specks(identity, weights)
@@ -229,7 +229,7 @@ def _corrected(
 
 
 def _absorbed(
-    identity: Identity,
+    identity: SosIdentity,
     weights: Array,
     residual: Array,
     error: Array,
@@ -245,7 +245,7 @@ def _absorbed(
     return Absorbed(weights, constant, left, np.zeros(identity.size) if doubt is None else doubt)
 
 
-def _plain_terms(identity: Identity) -> Index:
+def _plain_terms(identity: SosIdentity) -> Index:
     """Terms that are all of a psd slot, with coefficient one."""
     psd = np.zeros(identity.size, dtype=bool)
     for _, rows in identity.matrices():
@@ -291,7 +291,7 @@ class _Inverse:
 
 
 @lru_cache(maxsize=4)
-def _inverse(identity: Identity, used: bytes, wanted: bytes) -> _Inverse | None:
+def _inverse(identity: SosIdentity, used: bytes, wanted: bytes) -> _Inverse | None:
     """For the wanted monomials, by the slots that are used (matrices and equalities all)."""
     settled = np.flatnonzero(np.frombuffer(wanted, dtype=bool))
     if not 0 < len(settled) <= MOST_MONOMIALS:
@@ -322,7 +322,7 @@ def _inverse(identity: Identity, used: bytes, wanted: bytes) -> _Inverse | None:
     return _Inverse(settled, settled[chosen], slots, A, mass, relative, N) if np.all(np.isfinite(N)) else None
 
 
-def _independent(identity: Identity, at: tuple[Index, Index], terms: Index, columns: Index) -> Index | None:
+def _independent(identity: SosIdentity, at: tuple[Index, Index], terms: Index, columns: Index) -> Index | None:
     """Rows of A that all others depend on, and the objective likewise; by elimination in fractions.
 
     None where it does not, where coefficients are rounded, or where there are too many rows for fractions.
@@ -362,7 +362,7 @@ def _eliminated(row: dict[int, Fraction], pivots: dict[int, dict[int, Fraction]]
     return row
 
 
-def _without_specks(identity: Identity, weights: Array) -> Array:
+def _without_specks(identity: SosIdentity, weights: Array) -> Array:
     """Multipliers of inequalities that are next to nothing become nothing: a correction could change their sign."""
     clean = weights.copy()
     for kind, _, rows in identity.parts:

@@ -22,8 +22,8 @@ import numpy as np
 
 from lipcert.proof.sos.absorb import (
     Absorbed,
-    Identity,
     Index,
+    SosIdentity,
     absorb_exactly,
     absorb_in_both,
     absorb_in_entries,
@@ -53,7 +53,7 @@ class SosProof:
     blocker: int | None = None
 
 
-def prove_sos(identity: Identity, z: Array) -> SosProof:
+def prove_sos(identity: SosIdentity, z: Array) -> SosProof:
     """The bound from any dual vector z (conic convention: off-diagonal entries times sqrt(2)), however wrong.
 
     The best of a few: residuals paid for where they are, first moved into the Gram matrices, which may have room, or
@@ -62,7 +62,7 @@ def prove_sos(identity: Identity, z: Array) -> SosProof:
     return prove_weights(identity, weights_of(identity, z))
 
 
-def prove_weights(identity: Identity, weights: Array) -> SosProof:
+def prove_weights(identity: SosIdentity, weights: Array) -> SosProof:
     """The bound from weights by slot, as `SosProof.weights` keeps them; what is no weight counts as zero."""
     with np.errstate(all="ignore"):
         weights = _sanitise(identity, weights)
@@ -82,7 +82,7 @@ def _better(first: SosProof, second: SosProof) -> SosProof:
     return second if second.bound > first.bound else first
 
 
-def _prove(identity: Identity, absorbed: Absorbed) -> SosProof:
+def _prove(identity: SosIdentity, absorbed: Absorbed) -> SosProof:
     """The bound, once residuals that cannot be paid for are in the Gram matrices."""
     grams = _grams(identity, absorbed.weights)
     shifts = _shifts(identity, grams, absorbed.doubt)
@@ -95,7 +95,7 @@ def _prove(identity: Identity, absorbed: Absorbed) -> SosProof:
     return SosProof(bound, absorbed.weights, grams, shifts, absorbed.residual, blocker)
 
 
-def weights_of(identity: Identity, z: Array) -> Array:
+def weights_of(identity: SosIdentity, z: Array) -> Array:
     """Weights by slot from a dual vector: off-diagonal entries as 2 Q_ij; zeros where the length is wrong."""
     raw = np.asarray(z, dtype=np.float64).reshape(-1)
     if raw.shape != (identity.size,):
@@ -106,7 +106,7 @@ def weights_of(identity: Identity, z: Array) -> Array:
     return weights
 
 
-def _sanitise(identity: Identity, weights: Array) -> Array:
+def _sanitise(identity: SosIdentity, weights: Array) -> Array:
     """Finite, of the right length, and of the right sign."""
     raw = np.asarray(weights, dtype=np.float64).reshape(-1)
     raw = raw if raw.shape == (identity.size,) else np.zeros(identity.size)
@@ -117,7 +117,7 @@ def _sanitise(identity: Identity, weights: Array) -> Array:
     return clean
 
 
-def _grams(identity: Identity, weights: Array) -> tuple[Array, ...]:
+def _grams(identity: SosIdentity, weights: Array) -> tuple[Array, ...]:
     """Q_k from the weights; halving is exact."""
     grams: list[Array] = []
     for order, rows in identity.matrices():
@@ -128,7 +128,7 @@ def _grams(identity: Identity, weights: Array) -> tuple[Array, ...]:
     return tuple(grams)
 
 
-def _shifts(identity: Identity, grams: tuple[Array, ...], doubt: Array) -> tuple[Array, ...]:
+def _shifts(identity: SosIdentity, grams: tuple[Array, ...], doubt: Array) -> tuple[Array, ...]:
     """A proved shift for every Gram matrix, whose entries are known up to the doubt of their slots."""
     shifts: list[Array] = []
     for (order, rows), Q, caps in zip(identity.matrices(), grams, identity.caps, strict=True):
@@ -154,7 +154,7 @@ def _shift(Q: Array, error: Array, caps: Array) -> Array:
     return np.full(len(Q), np.inf)
 
 
-def _blocker(identity: Identity, residual: Array) -> int | None:
+def _blocker(identity: SosIdentity, residual: Array) -> int | None:
     """A monomial of infinite reach, one with a residual if there is one."""
     infinite = np.flatnonzero(~np.isfinite(identity.reach))
     return int(infinite[np.argmax(residual[infinite])]) if len(infinite) else None

@@ -42,7 +42,7 @@ def read(path: Path, *, output: str | None = None, batch: bool = False) -> Netwo
             check_fields(data, onnx.ModelProto.DESCRIPTOR)
             model = onnx.ModelProto.FromString(data)
             del data  # as large as the weights
-        _check_whole(model.graph)
+        _check_size(model.graph)
         fetch_external(model.graph, path.parent)
         return _GraphReader(model.graph, nodes_of(model), output).network(batch)
 
@@ -114,8 +114,8 @@ class _GraphReader:
         self._values[name] = value
 
 
-def _check_whole(graph: Any) -> None:
-    """Refuse a graph that is no network or too large, before its nodes are read."""
+def _check_size(graph: Any) -> None:
+    """Refuse a graph without nodes or with too many of them, before any node is read."""
     if len(graph.node) > MAX_NODES:
         raise FileFormatError(f"{len(graph.node):,} nodes are more than the limit of {MAX_NODES:,}")
     if not len(graph.node):

@@ -15,8 +15,8 @@ import numpy as np
 from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.problem.network import Network
 from lipcert.readers.graph.tensors import Graph, Tensor
-from lipcert.readers.torch.layers import LAYERS, SHAPELESS, apply_layer, check_hooks, label
-from lipcert.readers.torch.trace import check_scripted, first_features, has_tracer, in_training, kind_of, trace
+from lipcert.readers.torch.layers import LAYERS, SHAPELESS, apply_layer, check_hooks, kind_of, label
+from lipcert.readers.torch.trace import check_scripted, first_features, has_tracer, in_training, trace
 
 _NO_SHAPE = "no layer tells the number of inputs; give input_shape, such as (channels, height, width)"
 

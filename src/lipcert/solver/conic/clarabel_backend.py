@@ -7,7 +7,7 @@ from typing import Any
 
 from scipy import sparse
 
-from lipcert.solver.conic.cones import NOTHING, Answer, ConicProblem, ConicStatus, Limits
+from lipcert.solver.conic.cones import NOTHING, ConicAnswer, ConicProblem, ConicStatus, Limits
 
 STATUS = {
     "Solved": ConicStatus.OPTIMAL,
@@ -28,7 +28,7 @@ STATUS = {
 REGULARISATION = 1e-6
 
 
-def solve_clarabel(problem: ConicProblem, limits: Limits) -> Answer:
+def solve_clarabel(problem: ConicProblem, limits: Limits) -> ConicAnswer:
     """Solve with Clarabel's default tolerances (1e-8)."""
     import clarabel
 
@@ -46,10 +46,10 @@ def solve_clarabel(problem: ConicProblem, limits: Limits) -> Answer:
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # Rust's assertions; no subclass of Exception
             raise
-        return Answer(ConicStatus.ERROR, NOTHING, 0, "a failed assertion")
+        return ConicAnswer(ConicStatus.ERROR, NOTHING, 0, "a failed assertion")
     message = str(found.status)
     status = ConicStatus.TIME_LIMIT if clock.ended else STATUS.get(message, ConicStatus.ERROR)
-    return Answer(status, (found.x, found.s, found.z), int(found.iterations), message)
+    return ConicAnswer(status, (found.x, found.s, found.z), int(found.iterations), message)
 
 
 class _Clock:

@@ -141,7 +141,7 @@ NOTHING: Vectors = (None, None, None)
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class ConicAnswer:
     """Status, vectors and iterations of a back end, and its own word for the status."""
 
     status: ConicStatus
@@ -163,7 +163,7 @@ class Limits:
     verbose: bool = False
 
 
-def make_solution(problem: ConicProblem, answer: Answer, seconds: float, solver: str) -> ConicSolution:
+def make_solution(problem: ConicProblem, answer: ConicAnswer, seconds: float, solver: str) -> ConicSolution:
     """A solution from a back end's answer; a vector that is None or of a wrong length becomes NaN."""
     sizes = (problem.columns, problem.rows, problem.rows)
     x, s, z = (_or_nan(v, size) for v, size in zip(answer.vectors, sizes, strict=True))

@@ -12,8 +12,8 @@ from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.solver.conic.cones import (
     NOTHING,
-    Answer,
     Cone,
+    ConicAnswer,
     ConicProblem,
     ConicSolution,
     ConicStatus,
@@ -147,11 +147,11 @@ def solve_conic(
 def _run(name: str, problem: ConicProblem, budget: Budget, limits: Limits) -> ConicSolution:
     backend = _BACKENDS[name]
     # Imported here, so that importing lipcert stays fast and a missing solver hurts only those who ask for it.
-    solve: Callable[[ConicProblem, Limits], Answer]
+    solve: Callable[[ConicProblem, Limits], ConicAnswer]
     solve = getattr(importlib.import_module(f"lipcert.solver.conic.{backend.module}"), backend.function)
     each, left, begin = backend.operations(problem), budget.left(), budget.now()
     if left <= 0:
-        return make_solution(problem, Answer(ConicStatus.TIME_LIMIT, NOTHING, 0, "no time left"), 0.0, name)
+        return make_solution(problem, ConicAnswer(ConicStatus.TIME_LIMIT, NOTHING, 0, "no time left"), 0.0, name)
     if budget.repeatable:
         most = budget.affordable(left, backend.kind) / each
         limits = replace(limits, iterations=int(min(max(most, 1.0), MOST_ITERATIONS)))
@@ -178,7 +178,7 @@ def _expected_interior(problem: ConicProblem, budget: Budget) -> float:
     return budget.expected(CLARABEL_ITERATIONS * _of_blocks(problem), FACTOR)
 
 
-def _trivial(problem: ConicProblem) -> Answer:
+def _trivial(problem: ConicProblem) -> ConicAnswer:
     """Nothing to choose (no columns), or nothing that limits the choice (no rows)."""
     if problem.rows:
         inside = all(_inside(kind.kind, problem.b[rows]) for kind, rows in problem.blocks())
@@ -186,7 +186,7 @@ def _trivial(problem: ConicProblem) -> Answer:
     else:
         status = ConicStatus.UNBOUNDED if np.any(problem.c) else ConicStatus.OPTIMAL
     solved = (np.zeros(problem.columns), problem.b, np.zeros(problem.rows))
-    return Answer(status, solved if status is ConicStatus.OPTIMAL else NOTHING, 0, "nothing to solve")
+    return ConicAnswer(status, solved if status is ConicStatus.OPTIMAL else NOTHING, 0, "nothing to solve")
 
 
 def _inside(kind: str, b: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from lipcert.errors import InputError
 from lipcert.relaxation.rank_two import Floats
-from lipcert.solver.conic.cones import Answer, ConicProblem, ConicStatus, Limits, Vectors
+from lipcert.solver.conic.cones import ConicAnswer, ConicProblem, ConicStatus, Limits, Vectors
 
 STATUS = {
     "kOptimal": ConicStatus.OPTIMAL,
@@ -23,22 +23,22 @@ STATUS = {
 }
 
 
-def solve_highs(problem: ConicProblem, limits: Limits) -> Answer:
+def solve_highs(problem: ConicProblem, limits: Limits) -> ConicAnswer:
     """The interior point without crossover."""
     return _solve(problem, limits, "ipm")
 
 
-def solve_highs_simplex(problem: ConicProblem, limits: Limits) -> Answer:
+def solve_highs_simplex(problem: ConicProblem, limits: Limits) -> ConicAnswer:
     """The simplex method: a vertex."""
     return _solve(problem, limits, "simplex")
 
 
-def solve_highs_pdlp(problem: ConicProblem, limits: Limits) -> Answer:
+def solve_highs_pdlp(problem: ConicProblem, limits: Limits) -> ConicAnswer:
     """The first-order method: less memory, less accuracy."""
     return _solve(problem, limits, "pdlp")
 
 
-def _solve(problem: ConicProblem, limits: Limits, method: str) -> Answer:
+def _solve(problem: ConicProblem, limits: Limits, method: str) -> ConicAnswer:
     if max(problem.orders, default=0) > 1:
         raise InputError("solver highs: linear programs only, this one has semidefinite blocks; use clarabel or scs")
     options: dict[str, Any] = {
@@ -61,7 +61,7 @@ def _solve(problem: ConicProblem, limits: Limits, method: str) -> Answer:
         raise MemoryError("HiGHS has no memory left for this linear program")
     iterations = max(0, int(getattr(info, f"{method}_iteration_count")))
     status = STATUS.get(message, ConicStatus.ERROR)
-    return Answer(status, _vectors(problem, highs.getSolution()), iterations, message)
+    return ConicAnswer(status, _vectors(problem, highs.getSolution()), iterations, message)
 
 
 def linear_model(c: Floats, A: Any, row_lo: Floats, row_hi: Floats, lo: Floats, hi: Floats) -> Any:

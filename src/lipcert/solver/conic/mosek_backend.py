@@ -16,7 +16,7 @@ from lipcert.errors import InputError, how_to_install
 from lipcert.relaxation.rank_two import Floats
 from lipcert.solver.conic.cones import (
     NOTHING,
-    Answer,
+    ConicAnswer,
     ConicProblem,
     ConicStatus,
     Limits,
@@ -43,7 +43,7 @@ STOPPED = {  # termination codes that say more than an undecided status
 }
 
 
-def solve_mosek(problem: ConicProblem, limits: Limits) -> Answer:
+def solve_mosek(problem: ConicProblem, limits: Limits) -> ConicAnswer:
     """Solve with MOSEK's interior point and its default tolerances."""
     try:
         import mosek
@@ -63,11 +63,11 @@ def solve_mosek(problem: ConicProblem, limits: Limits) -> Answer:
             raise InputError(
                 f"solver mosek: no valid licence ({text}); see mosek.com/products/academic-licenses"
             ) from None
-        return Answer(ConicStatus.ERROR, NOTHING, 0, text)
+        return ConicAnswer(ConicStatus.ERROR, NOTHING, 0, text)
     status = STATUS.get(said, ConicStatus.ERROR)
     if status is ConicStatus.STALLED:
         status = STOPPED.get(stopped, status)
-    return Answer(status, vectors, iterations, f"{said} ({stopped})")
+    return ConicAnswer(status, vectors, iterations, f"{said} ({stopped})")
 
 
 def _name(value: object) -> str:

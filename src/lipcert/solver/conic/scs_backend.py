@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lipcert.solver.conic.cones import Answer, ConicProblem, ConicStatus, Limits, lower_by_columns
+from lipcert.solver.conic.cones import ConicAnswer, ConicProblem, ConicStatus, Limits, lower_by_columns
 
 STATUS = {
     1: ConicStatus.OPTIMAL,
@@ -27,7 +27,7 @@ ITERATIONS = 50_000
 TOLERANCE = 1e-6
 
 
-def solve_scs(problem: ConicProblem, limits: Limits) -> Answer:
+def solve_scs(problem: ConicProblem, limits: Limits) -> ConicAnswer:
     """Solve to relative accuracy 1e-6 (or what the limits say), or to the limit of time or of iterations."""
     import scs
 
@@ -51,7 +51,7 @@ def solve_scs(problem: ConicProblem, limits: Limits) -> Answer:
     back[order] = np.arange(len(order))
     info = found["info"]
     status = _status(info["status_val"], info["status"])
-    return Answer(status, (found["x"], found["s"][back], found["y"][back]), int(info["iter"]), str(info["status"]))
+    return ConicAnswer(status, (found["x"], found["s"][back], found["y"][back]), int(info["iter"]), str(info["status"]))
 
 
 def _status(value: int, text: str) -> ConicStatus:

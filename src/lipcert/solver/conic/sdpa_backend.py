@@ -27,7 +27,7 @@ from scipy import sparse
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import check_readable, text_of, write_atomically
 from lipcert.relaxation.rank_two import Floats
-from lipcert.solver.conic.cones import NOTHING, Answer, ConicProblem, ConicStatus, Limits, psd_places
+from lipcert.solver.conic.cones import NOTHING, ConicAnswer, ConicProblem, ConicStatus, Limits, psd_places
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf)", re.IGNORECASE)
 
@@ -193,7 +193,7 @@ CSDP_PARAMETERS = (  # its defaults, in the order in which it reads them
     "minstepp=1.0e-8 minstepd=1.0e-8 usexzgap=1 tweakgap=0 affine=0 printlevel=1 perturbobj=1 fastmode=0 "
 )
 ITERATIONS = 100  # their own limit; SDPA keeps it whatever the budget
-Read = Callable[[Path, ConicProblem, int, str], Answer]
+Read = Callable[[Path, ConicProblem, int, str], ConicAnswer]
 
 
 @dataclass(frozen=True)
@@ -206,17 +206,17 @@ class _Program:
     package: str
 
 
-def solve_csdp(problem: ConicProblem, limits: Limits) -> Answer:
+def solve_csdp(problem: ConicProblem, limits: Limits) -> ConicAnswer:
     """Solve with the program csdp and its default parameters (tolerance 1e-8)."""
     return _solve(problem, limits, _Program("csdp", ("p.dat-s", "p.sol"), _read_csdp, "coinor-csdp"))
 
 
-def solve_sdpa(problem: ConicProblem, limits: Limits) -> Answer:
+def solve_sdpa(problem: ConicProblem, limits: Limits) -> ConicAnswer:
     """Solve with the program sdpa and its default parameters."""
     return _solve(problem, limits, _Program("sdpa", ("-ds", "p.dat-s", "-o", "p.sol"), _read_sdpa, "sdpa"))
 
 
-def _solve(problem: ConicProblem, limits: Limits, program: _Program) -> Answer:
+def _solve(problem: ConicProblem, limits: Limits, program: _Program) -> ConicAnswer:
     executable = shutil.which(program.name)
     if executable is None:
         raise InputError(
@@ -225,7 +225,7 @@ def _solve(problem: ConicProblem, limits: Limits, program: _Program) -> Answer:
     # A column without entries is a matrix without entries, which CSDP refuses.
     used = np.diff(problem.A.indptr) > 0
     if np.any(problem.c[~used]):
-        return Answer(ConicStatus.UNBOUNDED, NOTHING, 0, "a column has a cost and no rows")
+        return ConicAnswer(ConicStatus.UNBOUNDED, NOTHING, 0, "a column has a cost and no rows")
     small = replace(problem, c=problem.c[used], A=problem.A[:, np.flatnonzero(used)])
     answer = _run(executable, program, small, limits)
     if answer.vectors[0] is None:
@@ -235,7 +235,7 @@ def _solve(problem: ConicProblem, limits: Limits, program: _Program) -> Answer:
     return replace(answer, vectors=(x, *answer.vectors[1:]))
 
 
-def _run(executable: str, program: _Program, problem: ConicProblem, limits: Limits) -> Answer:
+def _run(executable: str, program: _Program, problem: ConicProblem, limits: Limits) -> ConicAnswer:
     with tempfile.TemporaryDirectory(prefix="lipcert-") as folder:
         write_conic(Path(folder) / "p.dat-s", problem)
         most = min(ITERATIONS, limits.iterations or ITERATIONS)
@@ -253,7 +253,7 @@ def _run(executable: str, program: _Program, problem: ConicProblem, limits: Limi
                 timeout=limits.seconds if isfinite(limits.seconds) else None,
             )
         except subprocess.TimeoutExpired:
-            return Answer(ConicStatus.TIME_LIMIT, NOTHING, 0, "stopped at the time limit")
+            return ConicAnswer(ConicStatus.TIME_LIMIT, NOTHING, 0, "stopped at the time limit")
         if limits.verbose:
             sys.stdout.write(done.stdout)
         answer = program.read(Path(folder) / "p.sol", problem, done.returncode, done.stdout)
@@ -261,21 +261,21 @@ def _run(executable: str, program: _Program, problem: ConicProblem, limits: Limi
     return replace(answer, iterations=iterations[-1] if iterations else 0)
 
 
-def _read_csdp(path: Path, problem: ConicProblem, code: int, printed: str) -> Answer:
+def _read_csdp(path: Path, problem: ConicProblem, code: int, printed: str) -> ConicAnswer:
     status = CSDP_STATUS.get(code, ConicStatus.ERROR)
     said = [
         line for line in printed.splitlines() if re.match(r"(Success|Partial Success|Failure|Stuck|Lack|SDP)", line)
     ]
     message = f"exit code {code}: {said[-1].strip() if said else printed.strip()[-200:]}"
     try:
-        return Answer(status, read_csdp_solution(path, problem), 0, message)
+        return ConicAnswer(status, read_csdp_solution(path, problem), 0, message)
     except FileFormatError:
-        return Answer(ConicStatus.ERROR if status.has_solution else status, NOTHING, 0, message)
+        return ConicAnswer(ConicStatus.ERROR if status.has_solution else status, NOTHING, 0, message)
 
 
-def _read_sdpa(path: Path, problem: ConicProblem, code: int, printed: str) -> Answer:
+def _read_sdpa(path: Path, problem: ConicProblem, code: int, printed: str) -> ConicAnswer:
     try:
         x, s, z, phase = read_sdpa_solution(path, problem)
     except FileFormatError:
-        return Answer(ConicStatus.ERROR, NOTHING, 0, f"exit code {code}: {printed.strip()[-200:]}")
-    return Answer(SDPA_STATUS.get(phase, ConicStatus.ERROR), (x, s, z), 0, phase)
+        return ConicAnswer(ConicStatus.ERROR, NOTHING, 0, f"exit code {code}: {printed.strip()[-200:]}")
+    return ConicAnswer(SDPA_STATUS.get(phase, ConicStatus.ERROR), (x, s, z), 0, phase)
