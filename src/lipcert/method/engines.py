@@ -15,7 +15,7 @@ from lipcert.method.bracket import Bracket
 from lipcert.method.branching import CellSearch
 from lipcert.method.branching import refusal as cells_refusal
 from lipcert.method.cheap import Linear
-from lipcert.method.lower import look
+from lipcert.method.lower import look, seconds_of_a_search
 from lipcert.method.relaxed import RELAXED, Relaxed
 from lipcert.method.slopes import Slopes, SlopeSolves, run_slopes
 from lipcert.method.tight import ResumeState, Tight
@@ -288,13 +288,17 @@ class SlopeEngine(RelaxationEngine):
 
 
 class WitnessEngine(Engine):
-    """Searches for witnesses, each from the best point so far and with a seed of its own."""
+    """Searches for witnesses, each from the best point so far, with a seed of its own, and as long as all before it."""
 
     name = "witness"
 
     def __init__(self, problem: Problem, bracket: Bracket) -> None:
         super().__init__()
         self.problem, self.bracket = problem, bracket
+
+    def least(self, budget: Budget) -> float:
+        """A search plans its time, and a longer one finds more than two that are half as long."""
+        return min(max(seconds_of_a_search(self.problem, budget), self.spent), max(budget.left(), 0.0))
 
     def advance(self, budget: Budget) -> None:
         look(self.problem, self.bracket, budget, budget.left(), len(self.history) or None)
