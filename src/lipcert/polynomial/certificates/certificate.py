@@ -111,7 +111,9 @@ class PolynomialCertificate(Envelope):
     def verify(self, subject: Any, exact: bool = False) -> PolynomialVerification:
         """Check the proof about this problem; ball arithmetic does not know polynomial problems."""
         if exact:
-            raise InputError("--exact is for proofs about networks, not about polynomial problems; leave it out")
+            raise InputError(
+                "the exact check knows proofs about networks, not about polynomial problems; leave exact out"
+            )
         problem = subject
         if not isinstance(problem, PolynomialProblem):
             raise InputError("this certificate is about a polynomial problem; give the problem, not a network")
