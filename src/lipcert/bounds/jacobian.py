@@ -183,7 +183,7 @@ def _together(
 
 
 Mask = NDArray[np.bool_]
-Worth = Callable[[slice, Interval], Array]  # of rows and their entries: about how much each entry matters, with a sign
+Worth = Callable[[slice, Interval], Array]  # maps rows and their entries to the weight of each entry, which has a sign
 
 
 def entry_bounds(

@@ -44,7 +44,8 @@ _ROWS = 1 << 20  # numbers in one array of the forms of some neurons
 _EUCLIDEAN = Norm("2")
 MOST_SIDES = 50  # half-spaces of the region that serve the bounds of all neurons: they are tried one after the other
 
-Better = Callable[[int, tuple[Interval, ...], Interval], Interval]  # of z of a block, from the bounds of those before
+# Improves the bounds of z of a block, given those of the blocks before it.
+Better = Callable[[int, tuple[Interval, ...], Interval], Interval]
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,7 +60,7 @@ class Meter:
     processor: float = field(default_factory=lambda: processor_seconds())
     measured: dict[str, tuple[float, float]] = field(default_factory=dict)  # kind: (nominal seconds, real seconds)
     memory: Memory = field(default_factory=Memory)
-    end: float = math.inf  # of the whole call, on its clock
+    end: float = math.inf  # when the whole call ends, on its clock
 
     def learn(self, kind: str, nominal: float, real: float) -> None:
         """Take in a measurement. Older ones fade, so that the pace follows a machine that becomes busy or free.

@@ -34,7 +34,7 @@ from lipcert.solver.choice import SURE_SHARE
 from lipcert.solver.costs import CONDENSED, ITERATIONS, iteration_operations
 
 # Measured on ERAN 3_50, 5_100, 784-1000-1000 and 8 x 1000.
-LARGEST_ORDER = 4000  # of a moment matrix: one factorisation of its rows takes 1 GB and minutes
+LARGEST_ORDER = 4000  # order of a moment matrix: one factorisation of its rows takes 1 GB and minutes
 EASY_SHARE = 0.6  # share of the budget: a whole network that takes less needs no parts before it
 HOPELESS_SHARE = 1.3  # share of the budget: a whole network that takes more is not begun if there are parts
 QUICK = 0.5  # seconds: nothing needs to come before a whole network that takes less

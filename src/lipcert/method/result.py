@@ -118,7 +118,7 @@ class Result(Shown):
     output: Output
     network: NetworkSummary
     notes: tuple[str, ...] = field(default=())
-    turns: tuple[Turn, ...] = field(default=())  # of `auto` and `exact`
+    turns: tuple[Turn, ...] = field(default=())  # slices of time of `auto` and `exact`
     explain: bool = False  # whether the table has the turns
     frame: Frame | None = None  # weights of the norms, and which inputs change
     work: float = 0.0  # counted, in nominal seconds of one core: about what `bound(work=...)` needs to come as far

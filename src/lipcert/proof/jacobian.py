@@ -49,11 +49,12 @@ from lipcert.proof.verification import Verification
 from lipcert.rounding import Array
 from lipcert.steps import step
 
-Worth = Callable[[Index, Index, Interval], Array]  # of cells, scores, entries: how much each matters, with a sign
+# Maps cells, scores and entries to the weight of each entry, which has a sign.
+Worth = Callable[[Index, Index, Interval], Array]
 ENDS = ("lower", "upper", "seen_least", "seen_most")
 PLACES = ("least_at", "most_at")
-_ROOM = 1e-9  # of the larger end of a claim, for the order in which another BLAS adds
-_POINTS = 256  # that are evaluated together
+_ROOM = 1e-9  # room of a claim, relative to its larger end, for the order in which another BLAS adds
+_POINTS = 256  # points that are evaluated together
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +233,7 @@ class JacobianCertificate(NetworkCertificate):
 
     kind: ClassVar[str] = "jacobian"
 
-    question: Question  # whose objective is `EveryEntry`
+    question: Question  # its objective is `EveryEntry`
     splits: Tree
     claims: Interval
     points: Array

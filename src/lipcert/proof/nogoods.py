@@ -59,7 +59,7 @@ class System:
     q: Array
     bias: Array
     slack: Array
-    ball: Ball | None = None  # where the region is one; the box is around it
+    ball: Ball | None = None  # the region, if it is a ball; the box is around it
     sides: tuple[Array, Array] | None = None  # A and b of half-spaces A x <= b of the region
     exact: Rows | None = None  # for `interior`
 

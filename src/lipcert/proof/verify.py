@@ -47,7 +47,7 @@ def verify(
             with within(time_limit):
                 return verify(loaded, net, exact=exact)
         except Expired as error:
-            claim = getattr(loaded, "claim", np.nan)  # of one number; files with many have none for all of them
+            claim = getattr(loaded, "claim", np.nan)  # a file with many numbers has no single claim
             return Verification(False, np.inf, claim, str(error), loaded.statement)
     if not isinstance(loaded.statement, Question):
         return loaded.verify(net, exact)

@@ -31,7 +31,7 @@ from lipcert.files.boundary import located, quoted
 from lipcert.problem.region import Box, Polytope
 from lipcert.readers.smtlib import Atom, Form, Index, Inequality, forms, inequalities, kinds_of, variable
 
-MAX_BYTES = 1 << 26  # of text, after decompression
+MAX_BYTES = 1 << 26  # bytes of text, after decompression
 MAX_REGIONS = 1000  # ways to choose among the alternatives of `or`
 _MAX_NAMED = 3  # inputs without a bound that a message names
 _IGNORED = {"set-logic", "set-info", "set-option", "check-sat", "get-model", "exit"}

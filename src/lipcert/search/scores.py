@@ -88,7 +88,8 @@ def balance(pre: tuple[Interval, ...]) -> Array:
 def smear(net: Network, slopes: tuple[Interval, ...], cost: Array, radius: Array) -> Array:
     """The score of every coordinate of every cell."""
     cells, inputs = radius.shape
-    rows = [np.broadcast_to(np.eye(inputs), (cells, inputs, inputs))]  # of x_j by x_0, transposed: (cells, inputs, .)
+    # Derivatives of x_j by x_0, transposed: (cells, inputs, .).
+    rows = [np.broadcast_to(np.eye(inputs), (cells, inputs, inputs))]
     score, start = np.zeros((cells, inputs)), 0
     with np.errstate(all="ignore"):
         for block, s in zip(net.hidden, slopes, strict=True):

@@ -28,7 +28,7 @@ from lipcert.solver.low_rank import Extrapolation, Factors
 from lipcert.solver.start import dual_matrix
 from lipcert.steps import THIN
 
-Moments = tuple[Floats, Floats, Floats]  # of (a_i, b_j), (1, a_i), (1, b_j)
+Moments = tuple[Floats, Floats, Floats]  # moments of (a_i, b_j), (1, a_i), (1, b_j)
 
 
 def excess(moments: Moments, kind: int) -> Floats:
@@ -96,12 +96,12 @@ _SWEEPS, _LANCZOS = 40, 100  # on the way to feasible multipliers
 class GridOptions:
     """Settings; measured in docs/experiments/products-of-signs.md."""
 
-    tolerance: float = 1e-4  # of the violation, at which the rounds end
+    tolerance: float = 1e-4  # violation at which the rounds end
     rounds: int = 400
     inner: int = 60
     rank: int = 40
-    penalty: float = 0.4  # of the products, in units of the mean diagonal multiplier; fixed
-    row_penalty: float = 4.0  # of the problem's rows, in the same units
+    penalty: float = 0.4  # penalty of the products, in units of the mean diagonal multiplier; fixed
+    row_penalty: float = 4.0  # penalty of the problem's rows, in the same units
 
 
 @dataclass(frozen=True, eq=False)

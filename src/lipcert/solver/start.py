@@ -126,7 +126,7 @@ class Whole:
 WEIGHT = 0.1  # multipliers of inequalities at the start, in units of the mean diagonal one
 MARGIN = 2.0  # how far inside the dual cone to start, in units of the diagonal multipliers
 SLACK = 0.5
-ROOT_SLACK = 0.9  # of what belongs to the multiplier of a root: its slack at the start is at most this
+ROOT_SLACK = 0.9  # relative to the slack that fits the multiplier of a root: the slack at the start is at most this
 FLOOR = 0.1  # smallest diagonal multiplier, in units of the mean one; of a root, in units of its gain
 WARM = 0.02  # the same margins for a warm start
 WARM_SLACK = 0.02

@@ -41,7 +41,8 @@ from lipcert.rounding import TINY, Array, add_down, add_up, down, gamma, grow, s
 
 Index = NDArray[np.int64]
 
-_SMALL_FORM = 2.0**-200  # of a neuron's scale: a smaller coefficient is paid for by the error, no solver could use it
+# Relative to a neuron's scale: smaller coefficients become part of the error, no solver could use them.
+_SMALL_FORM = 2.0**-200
 _LEAST_BOUND = (
     2.0**-60
 )  # of the scale: bounds and errors that are not zero are at least this large, which costs nothing

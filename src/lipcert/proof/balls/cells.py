@@ -25,7 +25,8 @@ from lipcert.proof.balls.forms import Forms, Index, Sides, Stage, forms_above, n
 from lipcert.proof.balls.numbers import Balls, above, balls, below, lengths, product, zeros
 
 Hint = tuple[Interval, ...]
-Better = Callable[[int, Hint, Interval], Interval]  # of z of a block, from the bounds of those before it
+# Improves the bounds of z of a block, given those of the blocks before it.
+Better = Callable[[int, Hint, Interval], Interval]
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,8 @@ from lipcert.readers.graph.terms import check_entries, check_width
 from lipcert.rounding import Array
 
 Labels = Sequence[str]
-MOST_PRODUCTS = 1 << 25  # of a contraction written down entry by entry: 16 bytes each, and the sparse map made of them
+# Products of a contraction that is written entry by entry: 16 bytes each, and the sparse map that they become.
+MOST_PRODUCTS = 1 << 25
 BOTH = "multiplies two tensors that both depend on the input, which is not piecewise linear"
 
 

@@ -185,7 +185,7 @@ def _scales(op: Operation, i: int) -> list[float]:
     return list(real(scales).reshape(-1))
 
 
-_Resized = dict[int, tuple[int, float]]  # of each axis that changes: its new length and the factor
+_Resized = dict[int, tuple[int, float]]  # maps each axis that changes to its new length and the factor
 
 
 def _changed(
