@@ -242,8 +242,8 @@ def entries_at(net: Network, points: Array, scores: Index) -> Interval:
 def signed(net: Network, slopes: Sequence[Interval], c: Array, gradients: Sequence[Interval]) -> Interval:
     """The gradient by the input, cut at zero where no path of the network can make it negative, or positive.
 
-    Whether a sum of terms can be negative is asked of the signs of its terms alone. That needs no rounding: an entry
-    that is zero is found to be zero, and one that no weight can make negative is not said to be -1e-17 or more.
+    The signs of the terms alone decide whether a sum can be negative. This needs no rounding: an entry that is zero is
+    found to be zero, and the lower bound of an entry that no weight can make negative is 0, not -1e-17.
     """
     behind = {net.depth + 1: (c < 0, c > 0)}  # of z_i: whether its gradient may be negative, and positive
     for j in range(net.depth, -1, -1):

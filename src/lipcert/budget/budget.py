@@ -97,13 +97,13 @@ class Budget:
 
     @classmethod
     def of_seconds(cls, seconds: float, memory: Memory | None = None) -> Budget:
-        """So many seconds of the wall clock from now on."""
+        """A budget of `seconds` of the wall clock from now on."""
         end = time.monotonic() + seconds
         return cls(Meter(repeatable=False, memory=memory or Memory(), end=end), end)
 
     @classmethod
     def of_work(cls, work: float, memory: Memory | None = None) -> Budget:
-        """So many nominal seconds of counted work; nothing in the run depends on the time of day."""
+        """A budget of `work` nominal seconds of counted work; nothing in the run depends on the time of day."""
         return cls(Meter(repeatable=True, memory=memory or Memory(), end=work), work)
 
     @classmethod

@@ -103,8 +103,8 @@ def plan(problem: Problem, budget: Budget, method: str = "tight") -> list[Step]:
 def plan_by_name(problem: Problem, budget: Budget, method: str) -> list[Step]:
     """The steps of a method that was asked for by name: the whole network, wherever the memory holds it.
 
-    Its solver has bounds on the way, so that no time is too short to begin. Of a whole map tight has the lift without
-    signs first, and alone where the time ends before that with them.
+    Its solver has bounds on the way, so that no time is too short to begin. For a whole map "tight" begins with the
+    lift without signs, and has no other step if the time is too short for the lift with signs.
     """
     steps = [whole_step(problem, method)]
     if problem.whole_map and method == "tight":

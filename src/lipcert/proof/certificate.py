@@ -263,7 +263,7 @@ class Certificate(NetworkCertificate):
 
     @property
     def region(self) -> Region:
-        """Where the bound holds."""
+        """The region on which the bound holds."""
         return self.question.region
 
     @property

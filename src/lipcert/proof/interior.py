@@ -22,7 +22,7 @@ g_k v_k <= t_k z_k where
     on, v = z:   t = g;       off, v = alpha z:   t = alpha g;       open, g <= 0:   any t from g to alpha g
 
 and a sign allows more of z_k: c_k = t_k + lambda_k (on), t_k - lambda_k (off), lambda >= 0. A block that only adds up
-has c = g, whatever number that is: an interval contains it. What is left is
+has c = g, whatever number that is: an interval contains it. The sum over all blocks is
 
     0 <= sum lambda_k |z_k| <= constant + (sum_k A_k0' c_k) x.
 

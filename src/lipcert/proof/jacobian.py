@@ -266,7 +266,7 @@ class JacobianCertificate(NetworkCertificate):
 
     @property
     def region(self) -> Region:
-        """Where the claims hold."""
+        """The region on which the claims hold."""
         return self.question.region
 
     @property
@@ -386,7 +386,7 @@ def seen_with_room(seen: Interval) -> Interval:
 
 
 def _signed(moved: Array, value: Array) -> Array:
-    """Where a number would change its sign, or is zero, it is left where the sign is."""
+    """The moved numbers; a number that would change its sign is halved instead, and a zero stays zero."""
     return np.where(np.sign(moved) == np.sign(value), moved, np.where(value == 0, 0.0, value / 2))
 
 

@@ -36,7 +36,7 @@ def verify(
 
     Rows are rebuilt from the network, so nothing that the file says about them is believed; the hash, the signs of the
     multipliers and the semidefiniteness are checked, and the bound is computed again with outward rounding. The answer
-    has the statement of the certificate: the question in full, in words. What has to be trusted is listed in
+    has the statement of the certificate: the question in full, in words. The code that has to be trusted is listed in
     docs/trust.md.
     """
     loaded = as_certificate(certificate)

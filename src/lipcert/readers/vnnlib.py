@@ -6,9 +6,9 @@
     (assert (or (and (<= Y_0 Y_1)) (and (<= Y_0 Y_2))))
 
 Bounds of single inputs by numbers, alone or under `and`, make a box; linear inequalities of several inputs are
-half-spaces that cut it. `or` over inputs makes several such regions, one for each way to choose. What concerns outputs
-only is left aside; inputs beside outputs in one inequality are refused. Inputs may have several indices, X_0_0_1,
-counted row by row. Numbers are decimal fractions; the regions of floats contain theirs.
+half-spaces that cut it. `or` over inputs makes several such regions, one for each way to choose. Assertions
+about outputs only are left aside; inputs beside outputs in one inequality are refused. Inputs may have several indices,
+X_0_0_1, counted row by row. Numbers are decimal fractions; the regions of floats contain theirs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where to split a cell: scores of neurons and of coordinates, and the coordinate that a box is halved at.
+"""The choice of a split: scores of neurons and of coordinates, and the coordinate that a box is halved at.
 
 The linear bounds of the gradient name the cost of every open slope (`LinearBounds.loss`). The split of a neuron saves
 its cost. The split of a coordinate narrows the neurons that depend on it: with the slopes in the middle, row a of z_k

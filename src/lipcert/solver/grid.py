@@ -2,8 +2,8 @@
 
     max <C, R R'>   s.t.   the problem's rows, and (1 + p a_i)(1 + q b_j) >= 0 for all i, j and signs,   R of N x rank
 
-As in `low_rank`, rows X_ii = const hold by construction and L-BFGS climbs between updates of the multipliers. What is
-left at the end are multipliers L of the products: at fixed L the rest is a problem without them, which an exact method
+As in `low_rank`, rows X_ii = const hold by construction and L-BFGS climbs between updates of the multipliers. The
+result is the multipliers L of the products: at fixed L the rest is a problem without them, which an exact method
 solves (`shifted`), and its multipliers with L are dual feasible.
 
 At most two of the four products of a pair can be near their bound, and most pairs have none: a list of products with a

@@ -168,7 +168,7 @@ def _norms(C: Symmetric, sweeps: int = 20, rank: int = 10) -> Floats:
 
 
 def _weights(C: Whole) -> tuple[Floats, Floats]:
-    """As `balance`, of the core's variables and of the roots."""
+    """The weights of `balance`, one array for the core's variables and one for the roots."""
     norm = _norms(C)  # the sign of the roots' part does not matter
     core, own = np.split(norm, [C.size - C.entry.size])
     return _floored(core, float(norm.mean())), np.maximum(own, FLOOR * C.roots.gain)

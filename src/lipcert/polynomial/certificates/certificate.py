@@ -189,7 +189,7 @@ def verify_polynomial(
 
     The identity is rebuilt from the problem that is given, so nothing that a file says about it is believed: the hash
     is compared, the signs of multipliers and the Gram matrices are checked, and the bound is computed with outward
-    rounding. What has to be trusted for that is listed in docs/trust.md.
+    rounding. The page docs/trust.md lists the code that has to be trusted.
     """
     if not isinstance(certificate, PolynomialCertificate):
         certificate = load_certificate(certificate, PolynomialCertificate)

@@ -11,8 +11,8 @@ the whole space x and z say nothing and are left out.
 
 *Exactness.* z_i and x_i are *defined* by the floating-point coefficients of the ties and by x_i = ReLU(z_i); they
 differ from those of the given network by at most a proved e_i. So the ties are exact, (u_i - 1/2) z_i >= -e_i / 2 is
-true of the network's own u_i, and bounds of z_i are widened by e_i. What the objective's coefficients lose is in
-`error`.
+true of the network's own u_i, and bounds of z_i are widened by e_i. `error` bounds the rounding of the objective's
+coefficients.
 
 *Affine forms* of the layers' values have proved distances from the network's own values. A layer's input
 is x = constants + coefficients y + d with |d| <= error, where y are variables with |y| <= 1 and the coefficients are

@@ -1,7 +1,7 @@
 """Arrays of balls: numbers that carry their own error (python-flint), in numpy arrays of objects.
 
 Every result contains the exact real number for the given floats, whatever the order of the operations: nothing here
-counts roundings. What is handed on between steps are floats, rounded outward from a ball at the end of a step.
+counts roundings. At the end of a step a ball is rounded outward to floats, which the next step begins with.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ def _labels_of_stacks(rank: int, other: int, left: bool) -> tuple[Labels, Labels
 
 
 def _flat_index(shape: tuple[int, ...], labels: Labels, space: Labels) -> Index:
-    """Where in the flattened array of this shape the entry for every point of the labels' space is."""
+    """For every point of the labels' space, the index of its entry in the flattened array of this shape."""
     index = np.zeros((1,) * len(space), dtype=np.int64)
     stride = 1
     for n, name in zip(reversed(shape), reversed(labels), strict=True):

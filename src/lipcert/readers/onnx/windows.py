@@ -162,7 +162,7 @@ def _resize(op: Operation, graph: Graph) -> Tensor:
 
 
 def _upsample(op: Operation, graph: Graph) -> Tensor:
-    """As Resize of opset 10: factors as an attribute first, as an input later."""
+    """Upsample is Resize of opset 10: its factors are an attribute up to opset 8, an input later."""
     op.check(("mode", "scales", "height_scale", "width_scale"), 1, 2 if op.opset >= 9 else 1)
     if op.opset >= 9:
         factors = _scales(op, 1)

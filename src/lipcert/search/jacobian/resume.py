@@ -105,7 +105,7 @@ def prove_again(search: Searching, before: JacobianCertificate) -> None:
 
 
 def advise(leaves: EntryLeaves, splits: Tree, same: Index) -> None:
-    """Where the region itself is split."""
+    """Split the region where the file does, if the file splits it."""
     if _inner(splits, same)[0]:
         leaves.choice = splits.where[:1].copy()
 

@@ -192,7 +192,7 @@ class JacobianSearch(LeafSearch[EntryLeaves]):
         return total * (1 + len(self.question.scores)) / 4 + 4.0 * below * sum(self.question.shape) + _CALLS
 
     def size(self, count: int) -> int:
-        """As many cells as take about half a second, up to a block."""
+        """The number of cells that take about half a second, at most a block."""
         pace = self.budget.meter.pace(THIN)
         each = 2 * self._operations() / RATES[THIN] * max(pace, 1e-9)
         return min(count, int(np.clip(_SECONDS / each, 1, min(_BLOCK, self.question.batch // 2 + 1))))
