@@ -101,8 +101,8 @@ def _largest_eigenvalue(gram: Array) -> float:
 
 SIGNS_UP_TO = 8  # outputs: so many signs are enumerated for a norm to 1
 CORNERS_UP_TO = 12  # inputs: so many signs are enumerated for a norm from inf to 2
-_STEPS = 12  # of the power method
-_LEAST = 1e-6  # of the largest entry of a positive vector
+_STEPS = 12  # steps of the power method
+_LEAST = 1e-6  # added to every entry of a positive vector, relative to its largest
 _CROOKED = 0.1  # the largest |V'V - I| that is accepted
 _NUMBERS = 1 << 22  # in one array of products with corners
 

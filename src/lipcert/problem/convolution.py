@@ -75,7 +75,7 @@ class Window:
         return replace(self, after=after, ceil_mode=False)
 
     def inputs(self, axis: int, outputs: Index) -> Index:
-        """Where the taps of some positions along an axis lie, (positions, taps); in the padding that is outside."""
+        """Input indices of the taps of some positions along an axis, (positions, taps); padding lies outside."""
         taps = np.arange(self.kernel[axis]) * self.dilations[axis] - self.before[axis]
         return outputs[:, None] * self.strides[axis] + taps
 

@@ -58,7 +58,7 @@ class Operator(ABC):
     `forward` gives weight x for every row x of a batch, `backward` gives g weight for every row g.
     """
 
-    __array_ufunc__ = None  # so that numpy leaves array @ operator to the operator
+    __array_ufunc__ = None  # numpy then leaves array @ operator to the operator
     ndim = 2
 
     @property

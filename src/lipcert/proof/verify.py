@@ -36,7 +36,7 @@ def verify(
 
     Rows are rebuilt from the network, so nothing that the file says about them is believed; the hash, the signs of the
     multipliers and the semidefiniteness are checked, and the bound is computed again with outward rounding. The answer
-    has the statement of the certificate: the question in full, in words. What has to be trusted is listed in
+    has the statement of the certificate: the question in full, in words. The code that has to be trusted is listed in
     docs/trust.md.
     """
     loaded = as_certificate(certificate)
@@ -47,7 +47,7 @@ def verify(
             with within(time_limit):
                 return verify(loaded, net, exact=exact)
         except Expired as error:
-            claim = getattr(loaded, "claim", np.nan)  # of one number; files with many have none for all of them
+            claim = getattr(loaded, "claim", np.nan)  # a file with many numbers has no single claim
             return Verification(False, np.inf, claim, str(error), loaded.statement)
     if not isinstance(loaded.statement, Question):
         return loaded.verify(net, exact)

@@ -42,7 +42,7 @@ from lipcert.relaxation.margin import applies, margin
 from lipcert.rounding import Array, best, worst
 
 MOST_WORK = 4e9  # operations on balls, of which a core does about 2e7 in a second: about three minutes
-_LOOSE = 30  # what is done to an entry besides products
+_LOOSE = 30  # operations on an entry besides products
 _SMOOTH = 3e5  # for the lines of a neuron whose activation is smooth
 _CELL = 1e5  # for a cell besides
 
