@@ -130,7 +130,7 @@ class Operator(ABC):
         return Selected(self, np.arange(self.shape[0])[rows])
 
     def astype(self, dtype: Any) -> Operator:
-        """The same in another precision."""
+        """This map in another precision."""
         return self.entrywise(lambda numbers: numbers.astype(dtype))
 
     def sum(self, axis: int) -> NDArray[Any]:

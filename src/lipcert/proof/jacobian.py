@@ -318,7 +318,7 @@ class JacobianCertificate(NetworkCertificate):
         return CheckedBounds(found, unseen=self.unseen(lambda points: entries_at(net, points, self.scores)))
 
     def check_with_balls(self, net: Network, balls: Any) -> CheckedBounds:
-        """The same in ball arithmetic."""
+        """Do what `check` does in ball arithmetic."""
         found: CheckedBounds = balls.entries_with_balls(self, net)
         return found
 

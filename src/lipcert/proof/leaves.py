@@ -385,7 +385,7 @@ def leaf_bounds(problem: Problem, neurons: Index, signs: Signs) -> Array:
 
 
 def whole_leaf_bounds(problem: Problem, neurons: Index, signs: Signs) -> LinearBounds:
-    """The same for the whole map, with all that linear bounds say."""
+    """Linear bounds of the whole map on the inputs with these signs, a row for each set of inputs."""
     return map_bounds(problem.network, leaf_slopes(problem, neurons, signs), problem.norm)
 
 

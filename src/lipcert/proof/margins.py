@@ -96,7 +96,7 @@ class MarginCertificate(NetworkCertificate):
         )
 
     def check_with_balls(self, net: Network, balls: Any) -> CheckedBounds:
-        """The same in ball arithmetic."""
+        """Compute the bound of each row again in ball arithmetic."""
         return CheckedBounds.from_uppers(np.array(balls.margins_with_balls(self, net)))
 
     def unproved(self, found: CheckedBounds, who: str) -> str | None:

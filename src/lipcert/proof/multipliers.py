@@ -156,7 +156,7 @@ class Multipliers:
         return self.check_rows(problem, self.specification)
 
     def check_rows(self, problem: Problem, specification: Specification) -> float:
-        """The same with the rows of another specification: that of a cell, with its half-spaces."""
+        """The bound with the rows of another specification: that of a cell, with its half-spaces."""
         relaxation = build(problem, specification)
         found = self.fitted(relaxation)
         return np.inf if found is None else check(relaxation, *found).upper

@@ -168,7 +168,7 @@ class Errors:
 
 @dataclass(frozen=True, eq=False)
 class PlainErrors:
-    """The same of 2 T - V V' - left, V = off rows / sqrt(X): a piece whose X is diagonal, and eliminated."""
+    """The errors of 2 T - V V' - left, V = off rows / sqrt(X): a piece whose X is diagonal, and eliminated."""
 
     V: Array
     t: Array
@@ -186,7 +186,7 @@ class PlainErrors:
 
 @dataclass(frozen=True, eq=False)
 class HeadErrors:
-    """The same of the last piece, X - tau H'H, the entries of H being off by at most `doubt`."""
+    """The errors of the last piece, X - tau H'H, the entries of H being off by at most `doubt`."""
 
     X: Array
     head: Array
@@ -342,7 +342,7 @@ class _Run:
         return None
 
     def _after_diagonal(self, X: Array, layer: Layer) -> Array | None:
-        """The same where X is diagonal, as at the input of a ReLU network: it is eliminated, and the order is less."""
+        """The step behind a diagonal X, as at the input of a ReLU network: X is eliminated, and the order is less."""
         if not np.all((X > 1.0 / FAR) & (X < FAR)):
             return None
         V = layer.off[:, None] * layer.rows / np.sqrt(X)

@@ -32,6 +32,7 @@ def verify(
     net: the network that it is about, or the path of its file, or a torch module. For a certificate of a polynomial
         problem: the problem.
     exact: prove it a second time in ball arithmetic (extra `exact`: python-flint); both checks must prove the claim.
+        Proofs about polynomial problems, and those of methods as the paper states them (`literal`), are refused.
     time_limit: seconds, after which nothing is proved; without it the check takes what the file needs.
 
     Rows are rebuilt from the network, so nothing that the file says about them is believed; the hash, the signs of the

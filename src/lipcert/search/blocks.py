@@ -112,7 +112,7 @@ class BlockRunner:
 
 
 def _digest(block: Cells) -> str:
-    """The same for the same boxes and signs."""
+    """A hash of the boxes and signs of a block."""
     parts = (block.lo.tobytes(), block.hi.tobytes(), block.signs.tobytes())
     return hashlib.sha256(b"".join(parts)).hexdigest()[:24]
 

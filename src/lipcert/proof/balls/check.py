@@ -106,7 +106,7 @@ def check(problem: Problem, proof: Proof) -> float:
 
 
 def check_on(problem: Problem, pre: Hint, proof: Proof) -> float:
-    """The same with bounds that are proved and kept with the problem."""
+    """The bound that a proof proves with pre-activation bounds that are proved and kept with the problem."""
     match proof:
         case Sharpened():
             better = sharpened(problem, pre, proof.sharper)
@@ -250,7 +250,7 @@ def check_work(problem: Problem, proof: Any) -> None:
 
 
 def check_cells(net: Network, cells: int, gradients: int) -> None:
-    """The same for so many cells, with so many gradients on each."""
+    """Refuse a number of cells, with so many gradients on each, that would take longer than a few minutes."""
     work = cell_work(net) * cells * gradients
     if work > MOST_WORK:
         raise MethodError(

@@ -59,7 +59,7 @@ def product(A: Balls, B: Balls) -> Balls:
 
 
 def matrix(A: Balls) -> Any:
-    """The same as a matrix of python-flint."""
+    """These balls as a matrix of python-flint."""
     return load_flint().arb_mat(*A.shape, A.ravel().tolist())
 
 

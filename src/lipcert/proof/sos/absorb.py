@@ -148,7 +148,7 @@ def absorb_in_entries(identity: SosIdentity, weights: Array, move: NDArray[np.bo
 def _in_entries(
     identity: SosIdentity, weights: Array, move: NDArray[np.bool_], doubt: Array, touched: Array, gone: Index
 ) -> Absorbed:
-    """The same where weights have a `doubt` already, which changes residuals by `touched`; those of `gone` vanish."""
+    """`absorb_in_entries` of weights with a `doubt`, which changes residuals by `touched`; those of `gone` vanish."""
     residual, error = identity.residual(weights)
     error = np.where(touched > 0, grow(error + touched, 2), error)
     marked = move & (np.abs(residual) + error > 0)
