@@ -61,7 +61,7 @@ def look(problem: Problem, bracket: Bracket, budget: Budget, seconds: float, aga
             found = search(
                 problem, part, seed=seed, samples=samples, starts=starts, on_witness=bracket.improve, middle=new
             )
-            if problem.region.contains(found.point):  # of a region without room there may be no point
+            if problem.region.contains(found.point):  # a region without room may have no point
                 bracket.improve(found)
     except Expired:
         pass

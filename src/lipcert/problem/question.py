@@ -33,7 +33,8 @@ from lipcert.steps import Expired
 Arrays = dict[str, NDArray[Any]]
 WORDS = "wording|sentence"  # the names of the arrays of `Statement.words`
 REGION = "lo|hi|center|radius|clip|side_rows|side_bounds|side_multipliers|side_point"
-NAMES = f"network|norm|output_norm|coordinate|c|scores|inputs|{FRAME_NAMES}|{REGION}"  # of the arrays of a `Question`
+# Names of the arrays of a `Question`.
+NAMES = f"network|norm|output_norm|coordinate|c|scores|inputs|{FRAME_NAMES}|{REGION}"
 TEXTS = frozenset({"network", "norm", "output_norm"})
 WORDING = 1  # the version of the words below: a file with another one keeps words that nobody compares
 MOST_LETTERS = 4096  # bytes of a sentence in a file
