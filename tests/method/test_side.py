@@ -128,8 +128,7 @@ def test_the_other_process_has_a_share_of_the_memory_limit_until_it_ends(monkeyp
     with Side(problem, bracket, budget, lasting) as side:
         side.exchange(lambda: lasting(problem, bracket, budget, local()))
         assert side.executor is not None
-        assert side.lent > 0
-        assert memory.limit + side.lent == 4e9
+        assert memory.limit == (1 - side_module.SHARE) * 4e9
     assert memory.limit == 4e9
 
 
