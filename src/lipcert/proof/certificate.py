@@ -42,7 +42,7 @@ from lipcert.steps import expect
 
 VERSION = 3
 NOT_ASKED = "not looked at: the ordinary check proves no such bound"
-_ROOM = 1e-9  # of a claim, for the order in which another BLAS adds
+_ROOM = 1e-9  # room of a claim, relative to it, for the order in which another BLAS adds
 Mask = NDArray[np.bool_]
 
 
@@ -269,7 +269,7 @@ class Certificate(NetworkCertificate):
 
     @property
     def region(self) -> Region:
-        """Where the bound holds."""
+        """The region on which the bound holds."""
         return self.question.region
 
     @property

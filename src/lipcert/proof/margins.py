@@ -98,7 +98,7 @@ class MarginCertificate(NetworkCertificate):
         )
 
     def check_with_balls(self, net: Network, balls: Any) -> CheckedBounds:
-        """The same in ball arithmetic."""
+        """Compute the bound of each row again in ball arithmetic."""
         return CheckedBounds.from_uppers(np.array(balls.margins_with_balls(self, net)))
 
     def unproved(self, found: CheckedBounds, who: str) -> str | None:
@@ -161,7 +161,7 @@ def read_margins(arrays: Mapping[str, Any]) -> MarginCertificate:
     """The certificate of a file."""
     question = Question.read(arrays, UpperBounds())
     count = len(question.c)
-    if not 1 <= count <= MAX_ROWS:  # of none at all "proved" would be true, and say nothing
+    if not 1 <= count <= MAX_ROWS:  # "proved" would be true of no margin at all, and say nothing
         raise FileFormatError(f"{count or 'no'} margins; a file has 1 to {MAX_ROWS:,}")
     if not isinstance(question.region, Box):
         raise FileFormatError("margins hold on a box, and the file has none")

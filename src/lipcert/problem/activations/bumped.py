@@ -180,10 +180,7 @@ class HardSwish(Bumped):
     kind = "hardswish"
     turns = (-1.5,)
     bends = waves = ()
-
-    @property
-    def slopes(self) -> tuple[float, float]:
-        return -0.5, 1.5
+    slopes = (-0.5, 1.5)
 
     def __call__(self, z: Array) -> Array:
         near = np.clip(z, -3, 3)

@@ -83,14 +83,8 @@ class Softplus(Smooth):
     """log(1 + exp(z))."""
 
     kind = "softplus"
-
-    @property
-    def slopes(self) -> tuple[float, float]:
-        return 0.0, 1.0
-
-    @property
-    def range(self) -> tuple[float, float]:
-        return 0.0, np.inf
+    slopes = (0.0, 1.0)
+    range = (0.0, np.inf)
 
     def __call__(self, z: Array) -> Array:
         return np.asarray(np.logaddexp(0.0, z), dtype=np.float64)
@@ -121,14 +115,8 @@ class Sigmoid(Bell):
     """1 / (1 + exp(-z))."""
 
     kind = "sigmoid"
-
-    @property
-    def slopes(self) -> tuple[float, float]:
-        return 0.0, 0.25
-
-    @property
-    def range(self) -> tuple[float, float]:
-        return 0.0, 1.0
+    slopes = (0.0, 0.25)
+    range = (0.0, 1.0)
 
     def __call__(self, z: Array) -> Array:
         return sigmoid(z)
@@ -150,14 +138,8 @@ class Tanh(Bell):
     """tanh(z)."""
 
     kind = "tanh"
-
-    @property
-    def slopes(self) -> tuple[float, float]:
-        return 0.0, 1.0
-
-    @property
-    def range(self) -> tuple[float, float]:
-        return -1.0, 1.0
+    slopes = (0.0, 1.0)
+    range = (-1.0, 1.0)
 
     def __call__(self, z: Array) -> Array:
         return np.tanh(z)
@@ -179,14 +161,8 @@ class Softsign(Bell):
     """z / (1 + |z|)."""
 
     kind = "softsign"
-
-    @property
-    def slopes(self) -> tuple[float, float]:
-        return 0.0, 1.0
-
-    @property
-    def range(self) -> tuple[float, float]:
-        return -1.0, 1.0
+    slopes = (0.0, 1.0)
+    range = (-1.0, 1.0)
 
     def __call__(self, z: Array) -> Array:
         size = np.abs(z)
@@ -216,14 +192,8 @@ class Erf(Bell):
 
     kind = "erf"
     _TOP = 2 / float(np.sqrt(np.pi))
-
-    @property
-    def slopes(self) -> tuple[float, float]:
-        return 0.0, self._TOP * (1 + SLACK)
-
-    @property
-    def range(self) -> tuple[float, float]:
-        return -1.0, 1.0
+    slopes = (0.0, _TOP * (1 + SLACK))
+    range = (-1.0, 1.0)
 
     def __call__(self, z: Array) -> Array:
         from scipy.special import erf  # here, so that importing lipcert stays fast
