@@ -69,7 +69,8 @@ def product_lines(u: Interval, g: Interval) -> ProductChords:
     known, rises, falls = u.lo == u.hi, g.lo >= 0, g.hi <= 0
     with np.errstate(all="ignore"):
         width = g.hi - g.lo
-        share = np.where(known | rises | falls, 0.0, g.hi / width)  # of the upper chord: 0 at l, 1 at h
+        # Where the slope of the upper chord lies between u.lo (0) and u.hi (1).
+        share = np.where(known | rises | falls, 0.0, g.hi / width)
         share = np.where(np.isfinite(share), share, 0.5)
         up = np.where(known | rises, u.hi, np.where(falls, u.lo, u.lo + (u.hi - u.lo) * share))
         low = np.where(known | rises, u.lo, np.where(falls, u.hi, u.hi - (u.hi - u.lo) * share))

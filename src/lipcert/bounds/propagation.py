@@ -25,9 +25,10 @@ from lipcert.bounds.forms import HalfSpaces, no_sides, pushed, stacked
 from lipcert.bounds.gradients import gradient_bounds, gradient_magnitudes, slope_bounds
 from lipcert.bounds.interval import Interval, affine_sum, outward, times, widened
 from lipcert.bounds.substitution import BoundedBlock, forms_above, longest_side, work
+from lipcert.bounds.zonotope import ZonotopePass
 from lipcert.problem.blocks import Block, Twins
 from lipcert.problem.network import Network
-from lipcert.problem.norms import Norm
+from lipcert.problem.norms import EUCLIDEAN, Norm
 from lipcert.problem.problem import Fact, Preactivations, Problem
 from lipcert.problem.region import Ball, Polytope, Region, ball_of, check_region, hull, sides_of
 from lipcert.rounding import TINY, Array, gamma, grow
@@ -41,10 +42,10 @@ BOUNDS_STEP = 0.25
 
 _CELLS = 1 << 17  # numbers in one array of all forms of a batch of cells: it should stay in the cache
 _ROWS = 1 << 20  # numbers in one array of the forms of some neurons
-_EUCLIDEAN = Norm("2")
 MOST_SIDES = 50  # half-spaces of the region that serve the bounds of all neurons: they are tried one after the other
 
-Better = Callable[[int, tuple[Interval, ...], Interval], Interval]  # of z of a block, from the bounds of those before
+# Improves the bounds of z of a block, given those of the blocks before it.
+Better = Callable[[int, tuple[Interval, ...], Interval], Interval]
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +143,7 @@ class ForwardPass:
     """One pass from the input upward over a batch of cells, block by block.
 
     `every` makes linear forms for all neurons, not only where a sign is open or fixed; `forms=False` makes none.
+    With `symbols`, zonotopes of at most so many symbols go before the forms, and all smooth neurons have forms.
     An interval in place of cells holds boxes without signs, (cells, inputs).
     """
 
@@ -152,6 +154,7 @@ class ForwardPass:
         *,
         every: bool = False,
         forms: bool = True,
+        symbols: int = 0,
         budget: Budget | None = None,
     ) -> None:
         self.net, self.every, self.budget = net, every, budget
@@ -161,7 +164,9 @@ class ForwardPass:
         else:
             count, (self.box, self.ball) = len(cells), _domain(net, cells)
             self.signs = tuple(_stack([c.signs[k] for c in cells]) for k in range(net.depth))
-        self.forms = forms and bool(np.isfinite(self.box.lo).all())
+        bounded = bool(np.isfinite(self.box.lo).all())
+        self.forms = forms and bounded
+        self.zonotopes = ZonotopePass(net, self.box, self.ball, symbols) if symbols and bounded else None
         self.stages: list[BoundedBlock] = []
         self.sides = no_sides(count, net.inputs) if isinstance(cells, Interval) else _of_regions(net, cells)
         self.fixed = self.sides.count > 0 or any(bool(s.any()) for s in self.signs)
@@ -177,12 +182,16 @@ class ForwardPass:
             z = self._intervals(block, sources)
             if known is not None:
                 z = z.meet(known[k])
+            if self.zonotopes is not None:
+                z = z.meet(self.zonotopes.preactivation(k + 1, block))
             if self.forms and (self.fixed or not _reads_input_only(block)):
                 z = self._by_forms(block, z, self.signs[k])
             if better is not None:
                 z = better(k, tuple(s.z for s in self.stages), z)
             if self.fixed or known is not None:
                 z = self._in_order(z, self.signs[k], block.twins)
+            if self.zonotopes is not None:
+                self.zonotopes.activate(k + 1, block, z)
             self.stages.append(BoundedBlock(block, z, Interval(*block.activation.value_bounds(*z)), sources))
         return Bounds(tuple(s.z for s in self.stages), self.sides, self.empty, self.cut_short)
 
@@ -205,7 +214,8 @@ class ForwardPass:
         A stable neuron needs no better bound unless `every` is set: its bound stays, also where another cell needs a
         form of the same neuron.
         """
-        mine = np.ones(z.lo.shape, dtype=bool) if self.every else ((z.lo < 0) & (z.hi > 0)) | (signs != 0)
+        every = self.every or (self.zonotopes is not None and not block.activation.piecewise_linear)
+        mine = np.ones(z.lo.shape, dtype=bool) if every else ((z.lo < 0) & (z.hi > 0)) | (signs != 0)
         lo, hi = z.lo.copy(), z.hi.copy()
         before = sum(s.block.width for s in self.stages)
         for own in self._some_neurons(block, mine, bool(signs.any())):
@@ -289,7 +299,7 @@ def _affine_of_ball(block: Block, ball: Ball) -> Interval:
     with np.errstate(over="ignore", invalid="ignore"):
         z = times(ball.center, weight) + block.bias
         rounding = times(g * np.abs(ball.center) + TINY, abs(weight)) + g * np.abs(block.bias)
-        return outward(z, grow(_EUCLIDEAN.rows_above(weight) * ball.radius + rounding, n + 8))
+        return outward(z, grow(EUCLIDEAN.rows_above(weight) * ball.radius + rounding, n + 8))
 
 
 def preactivations(problem: Problem, budget: Budget | None = None) -> tuple[Interval, ...]:

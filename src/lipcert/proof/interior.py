@@ -22,7 +22,7 @@ g_k v_k <= t_k z_k where
     on, v = z:   t = g;       off, v = alpha z:   t = alpha g;       open, g <= 0:   any t from g to alpha g
 
 and a sign allows more of z_k: c_k = t_k + lambda_k (on), t_k - lambda_k (off), lambda >= 0. A block that only adds up
-has c = g, whatever number that is: an interval contains it. What is left is
+has c = g, whatever number that is: an interval contains it. The sum over all blocks is
 
     0 <= sum lambda_k |z_k| <= constant + (sum_k A_k0' c_k) x.
 
@@ -49,15 +49,15 @@ from lipcert.problem.region import Region, ball_of, hull, sides_of
 from lipcert.rounding import Array, add_down, add_up, grow
 
 Index = NDArray[np.int64]
-Signs = NDArray[np.int8]  # of all hidden neurons: 1 where z >= 0, -1 where z <= 0, 0 where nothing is known
+Signs = NDArray[np.int8]  # signs of all hidden neurons: 1 for z >= 0, -1 for z <= 0, 0 if nothing is known
 Exact = tuple[NDArray[np.object_], int]  # whole numbers, and the exponent of a power of two that multiplies them all
 
-_ROOM = 1e-9  # of the numbers that a difference is made of: far more than rounding changes them by
+_ROOM = 1e-9  # relative to the numbers that are subtracted: far more than rounding changes them by
 _LEAST_ROOM = 1e-290  # and more than what underflows
-_COUNTS = 1e-9  # of the largest weight: a weight that is less is nothing but rounding of a solver
+_COUNTS = 1e-9  # relative to the largest weight: a smaller weight is rounding of a solver
 _MOST_INPUTS = 60  # elimination of so many takes about half a second
-_MOST_PRODUCTS = 1 << 20  # of whole numbers in the rows of one set: about a tenth of a second
-_MOST_ENTRIES = 1 << 24  # of all weights laid out as matrices
+_MOST_PRODUCTS = 1 << 20  # products of whole numbers in the rows of one set: about a tenth of a second
+_MOST_ENTRIES = 1 << 24  # entries of all weights as dense matrices
 
 
 def row_count(net: Network, region: Region) -> int:
