@@ -16,6 +16,7 @@ from benchmarks.turns._tables import ratio
 from lipcert import Box, Network
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
+from lipcert.method.engines import WitnessEngine
 from lipcert.method.turns import Engine, take_turns
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
@@ -30,6 +31,7 @@ OTHERS: dict[str, tuple[float, ...]] = {
     "FIRST": (0.025, 0.1),
     "GROWTH": (0.25, 1.0),
     "HOPE": (0.05, 0.2, 1.0),
+    "HOPE_BELOW": (0.25, 1.0, 0.1),
     "FADES": (0.3, 0.8, 1.0),
     "HORIZONS": (3, 12, 1),
     "EARLY": (0.25, 1.0, 0.0),
@@ -46,6 +48,7 @@ class Recorded(Engine):
     def __init__(self, curve: Curve, bracket: Bracket) -> None:
         super().__init__()
         self.curve, self.bracket, self.name, self.at, self.done = curve, bracket, curve.engine, 0, 0.0
+        self.below = curve.engine == WitnessEngine.name
 
     def least(self, budget: Budget) -> float:  # noqa: ARG002 - as every engine says it
         return self.curve.needs[self.at] if self.at < len(self.curve.needs) else 0.0
