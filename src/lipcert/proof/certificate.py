@@ -18,6 +18,7 @@ import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
@@ -28,6 +29,7 @@ from lipcert.bounds.interval import Interval
 from lipcert.chart.numbers import rounded_up
 from lipcert.errors import FileFormatError, InputError, MethodError
 from lipcert.files import write_npz
+from lipcert.problem.activations.versions import lines_of_1_0_0
 from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
@@ -174,6 +176,10 @@ class NetworkCertificate(Envelope):
 
     def verify(self, subject: Network, exact: bool = False) -> Verification:
         """Check the proof about this network and compare it with the claims; with `exact` in balls as well."""
+        with lines_of_1_0_0() if self.statement.first_lines else nullcontext():
+            return self._verify(subject, exact)
+
+    def _verify(self, subject: Network, exact: bool) -> Verification:
         balls = ball_checker() if exact else None  # raises for a missing package before anything is computed
         expect(*self.cost(subject))
         refused = self.refused(subject)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from lipcert.problem.activations.base import SLACK, Activation, Batch, Lines, widen
-from lipcert.problem.activations.enclosures import between, closest
+from lipcert.problem.activations.enclosures import between
+from lipcert.problem.activations.versions import chosen_lines
 from lipcert.rounding import TINY, Array
 
 
 class Smooth(Activation):
-    """Non-decreasing: values are bounded at the ends, lines have the smallest slope."""
+    """Non-decreasing: values are bounded at the ends."""
 
     @property
     def range(self) -> tuple[float, float]:
@@ -30,12 +31,7 @@ class Smooth(Activation):
         return np.maximum(widen(low)[0], a), np.minimum(widen(high)[1], b)
 
     def lines(self, lo: Array, hi: Array) -> Lines:
-        """Parallel lines of the smallest slope: activation(z) - s z is non-decreasing when s <= derivative."""
-        slope = self.derivative_bounds(lo, hi)[0]
-        low, high = self.value_bounds(lo, hi)
-        reach = np.maximum(np.abs(lo), np.abs(hi))
-        slack = SLACK * (slope * reach + np.abs(low) + np.abs(high)) + TINY
-        return Lines(slope, low - slope * lo - slack, slope, high - slope * hi + slack)
+        return chosen_lines(self, lo, hi)
 
     def _slope(self, z: Batch) -> Batch:
         return self.derivative(z).astype(z.dtype, copy=False)
@@ -161,14 +157,7 @@ class Tanh(Bell):
         return _product(self.derivative_bounds(lo, hi), (-2 * high, -2 * low))
 
 
-class CloseBell(Bell):
-    """Lines of several slopes in place of the smallest."""
-
-    def lines(self, lo: Array, hi: Array) -> Lines:
-        return closest(self, lo, hi)
-
-
-class Softsign(CloseBell):
+class Softsign(Bell):
     """z / (1 + |z|)."""
 
     kind = "softsign"
@@ -198,7 +187,7 @@ class Softsign(CloseBell):
         return -2 * np.sign(z) * inverse * inverse * inverse
 
 
-class Erf(CloseBell):
+class Erf(Bell):
     """2 / sqrt(pi) times the integral of exp(-t^2) from 0 to z."""
 
     kind = "erf"
