@@ -154,14 +154,14 @@ class Formulation:
         m, r = _middle_and_radius(self.box)
         full[:, self.v] = np.divide(points - m, r, out=np.zeros_like(points), where=r > 0)
         zs = self.net.preactivations(points)
-        g = np.broadcast_to(self.net.affines[-1].pull_back(self.c[None, :]), (len(points), self.net.shape[-2]))
+        g = np.broadcast_to(self.c[None, :] @ self.net.affines[-1].weight, (len(points), self.net.shape[-2]))
         for k, layer in reversed(list(enumerate(self.layers))):
             z, u = zs[k], zs[k][:, layer.open] > 0
             full[:, layer.z], full[:, layer.u] = z, u
             if layer.r is not None and layer.g is not None and layer.w is not None:
                 full[:, layer.r] = np.maximum(z[:, layer.open], 0.0)
                 full[:, layer.g], full[:, layer.w] = g, u * g[:, layer.open]
-            g = self.net.affines[k].pull_back(g * self.net.activations[k].derivative(z))
+            g = (g * self.net.activations[k].derivative(z)) @ self.net.affines[k].weight
         full[:, self.G] = g
         self._assign_objective(full, g)
         return full
@@ -242,7 +242,7 @@ def _gradients(
     build: Assembly, net: Network, c: Array, layers: tuple[Layer, ...], bounds: tuple[Interval, ...]
 ) -> tuple[tuple[Layer, ...], slice]:
     """Gradients behind the layers, from the output down to the input."""
-    constant = net.affines[-1].pull_back(c[None, :])[0]
+    constant = (c[None, :] @ net.affines[-1].weight)[0]
     if not layers:
         return (), build.variables(constant, constant)
     done = list(layers)

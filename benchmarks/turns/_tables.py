@@ -60,11 +60,11 @@ def summary_lines(found: Iterable[Beside]) -> list[str]:
     lines = [("half", "mark", "questions", "upper: mean", "worst", "on", "witness: mean", "worst", "on")]
     for (half, mark), (upper, lower) in summaries(found).items():
         count = str(max(r.count if r else 0 for r in (upper, lower)))
-        lines.append((half, f"{mark:g}", count, *_told(upper), *_told(lower)))
+        lines.append((half, f"{mark:g}", count, *_ratio_cells(upper), *_ratio_cells(lower)))
     return _columns(lines)
 
 
-def _told(found: Ratios | None) -> tuple[str, str, str]:
+def _ratio_cells(found: Ratios | None) -> tuple[str, str, str]:
     return ("-", "-", "-") if found is None else (ratio(found.mean), ratio(found.worst), found.question)
 
 
@@ -79,16 +79,16 @@ def before_and_after(before: Sequence[Row], after: Sequence[Row], marks: Sequenc
             (low, up), (lower, upper) = at(old, mark), at(new, mark)
             both = (lower / low if low and lower is not None else None, upper / up if up and upper else None)
             ratios.setdefault(mark, []).append((name, *both))
-            told = (number(low), number(lower), ratio(both[0]), number(up), number(upper), ratio(both[1]))
-            lines.append((name, f"{mark:g}", *told))
+            cells = (number(low), number(lower), ratio(both[0]), number(up), number(upper), ratio(both[1]))
+            lines.append((name, f"{mark:g}", *cells))
     return [*_columns(lines), "", *(_changes(mark, found) for mark, found in sorted(ratios.items()))]
 
 
 def _changes(mark: float, found: Sequence[tuple[str, float | None, float | None]]) -> str:
     uppers = [u for _, _, u in found if u is not None]
     better, worse = sum(u < BETTER for u in uppers), sum(u > WORSE for u in uppers)
-    upper = _told(summary(((name, u) for name, _, u in found), True))
-    lower = _told(summary(((name, low) for name, low, _ in found), False))
+    upper = _ratio_cells(summary(((name, u) for name, _, u in found), True))
+    lower = _ratio_cells(summary(((name, low) for name, low, _ in found), False))
     return (
         f"at {mark:g}: upper after / before: mean {upper[0]}, worst {upper[1]} ({upper[2]}), {better} better, "
         f"{worse} worse of {len(uppers)}; witness: mean {lower[0]}, worst {lower[1]} ({lower[2]})"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from lipcert.cli.app import run
 from lipcert.method.bracket import Bracket
 from lipcert.method.cheap import last_resort
 from lipcert.method.lower import look
+from lipcert.problem import sliding
 from lipcert.problem.activations import IDENTITY, RELU
 from lipcert.problem.blocks import Affine, Block, handed_over
 from lipcert.problem.convolution import Convolution, Window
@@ -61,14 +62,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def worked(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Clock:
     """A clock on which every tile of a convolution takes a second, and every look at the clock a little."""
-    tiles, clock.per_look = Convolution._tiles, 0.02
+    clock.per_look = 0.02
 
-    def counted(self: Convolution, count: int) -> Iterator[Any]:
-        for tile in tiles(self, count):
-            clock.now += 1.0
-            yield tile
+    def stepped() -> None:
+        step()
+        clock.now += 1.0
 
-    monkeypatch.setattr(Convolution, "_tiles", counted)
+    monkeypatch.setattr(sliding, "working", SimpleNamespace(step=stepped))
     return clock
 
 

@@ -18,7 +18,8 @@ from lipcert.budget import Budget
 from lipcert.jobs import processes
 from lipcert.method.branching import refute as refuting
 from lipcert.method.branching.judge import judge, judge_together
-from lipcert.method.branching.refute import refute
+from lipcert.method.branching.node import Node
+from lipcert.method.branching.refute import Refusals, refute
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
 from lipcert.proof.file import load_certificate
@@ -76,6 +77,46 @@ def test_a_pattern_that_a_point_has_is_never_refused(seed: int, inputs: int, fla
     if other is not None:
         assert not np.array_equal(np.concatenate(flipped.signs), np.concatenate(here.signs))
         assert not other.shows(net, here, bounds)
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=20, deadline=None)
+def test_a_refusal_closes_other_cells_and_never_one_with_a_point(seed: int) -> None:
+    """Cells with some signs left open, too: a proof is kept for exactly the cells that it is a proof of."""
+    rng = np.random.default_rng(seed)
+    net = scaled_net(2, int(rng.integers(4, 7)), 3, 1, seed=seed)
+    refusals, cells = Refusals(net), []
+    for _ in range(12):
+        signs = tuple(rng.choice([-1, 0, 1], p=[0.45, 0.1, 0.45], size=b.width).astype(np.int8) for b in net.hidden)
+        cells.append(Cell(Everywhere(), signs))
+    nodes = [_node(net, cell) for cell in cells]
+    proofs = [proof for node in nodes[:6] if (proof := refusals.look(node, Budget.unlimited())) is not None]
+    for node, found in zip(nodes, refusals.of(nodes), strict=True):
+        shown = [proof for proof in proofs if proof.shows(net, node.cell, node.alone)]
+        assert found is None or found.shows(net, node.cell, node.alone)
+        assert found is not None or not shown
+    there = [_node(net, signed(net, point)) for point in rng.normal(size=(40, 2)) * 10.0 ** rng.integers(-1, 3)]
+    assert refusals.of(there) == [None] * len(there)
+
+
+def _node(net: Network, cell: Cell) -> Node:
+    """An open cell as far as refusals look at it."""
+    nothing = np.zeros(net.neurons)
+    open_ = sum(int(np.sum(s == 0)) for s in cell.signs)
+    return Node(cell, bounds_of(net, [cell]), 1.0, 1.0, BY_LINES, open_, nothing > 0, nothing, np.zeros(0))
+
+
+def test_a_neuron_of_tiny_weight_does_not_keep_a_cell_open() -> None:
+    """Its coefficient is so small that the check pays for underflow, not for rounding."""
+    signs = (np.array([1, 1, -1], dtype=np.int8), np.array([1, 1], dtype=np.int8), np.array([1], dtype=np.int8))
+    first = np.array([[1.0, 0.3], [-1.0, 0.2], [0.1, 1.0]])
+    layers = [first, np.array([[1.0, 0.5, 0.2], [1e-35, 2e-35, 1e-35]]), np.array([[1.0, 1e-6]]), np.ones((1, 1))]
+    biases = [np.array([-1.0, -1.0, 1.0]), np.array([0.1, -1e-36]), np.array([0.1]), np.zeros(1)]
+    net = Network.from_weights(layers, biases)
+    cell = Cell(Everywhere(), signs)
+    found = refute(net, cell, bounds_of(net, [cell]), Budget.unlimited())
+    assert found is not None
+    assert found.shows(net, cell, bounds_of(net, [cell]))
 
 
 def test_numbers_that_do_not_fit_prove_nothing() -> None:

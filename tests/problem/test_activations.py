@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lipcert.errors import InputError
 from lipcert.problem.activations import ACTIVATIONS, RELU, Activation
 from lipcert.problem.activations.bumped import Bumped
+from lipcert.problem.activations.versions import lines_of_1_0_0
 
 ALL = [Activation(f.kind, alpha) for f in ACTIVATIONS for alpha in ((0.3, 1.7) if f.takes_alpha else (0.0,))]
 CURVED = [f for f in ALL if isinstance(f, Bumped) and f.kind != "hardswish"]
@@ -148,6 +149,34 @@ def test_bounds_are_close(f: Activation) -> None:
     lines = f.lines(z - 0.005, z + 0.005)
     gap = (lines.up_slope - lines.low_slope) * z + lines.up_shift - lines.low_shift
     assert gap.max() < 1e-3
+
+
+@pytest.mark.parametrize("f", [f for f in ALL if not f.piecewise_linear], ids=str)
+def test_lines_are_nearly_the_best_in_the_middle(f: Activation) -> None:
+    """The best value in the middle is that of the hull of the graph: the largest of all chords across the middle."""
+    rng = np.random.default_rng(2)
+    middle, radius = rng.normal(size=80) * 2, rng.uniform(0.1, 4, size=80)
+    lo, hi, lines = middle - radius, middle + radius, f.lines(middle - radius, middle + radius)
+    left, right = np.linspace(0, 0.5, 40), np.linspace(0.5, 1, 40)[1:]
+    i, j = (np.meshgrid(left, right)[k].reshape(-1, 1) for k in (0, 1))
+    a, b = f(lo + i * (hi - lo)), f(lo + j * (hi - lo))
+    chords = a + (b - a) * (0.5 - i) / (j - i)
+    spread = f.derivative_bounds(lo, hi)[1] - f.derivative_bounds(lo, hi)[0]
+    room = 1e-9 + 0.06 * spread * (hi - lo)  # of rounding, and of the pieces between which shifts are proved
+    assert np.all(lines.up_slope * middle + lines.up_shift <= chords.max(axis=0) + room)
+    assert np.all(lines.low_slope * middle + lines.low_shift >= chords.min(axis=0) - room)
+
+
+@pytest.mark.parametrize("f", ALL, ids=str)
+def test_lines_of_version_1_0_0_are_bounds(f: Activation) -> None:
+    lo = np.random.default_rng(3).normal(size=200) * 3
+    hi = lo + 10.0 ** np.random.default_rng(4).uniform(-6, 1, size=200)
+    with lines_of_1_0_0():
+        lines = f.lines(lo, hi)
+    z = np.clip(lo + np.linspace(0, 1, 41)[:, None] * (hi - lo), lo, hi)
+    room = 1e-15 * (np.abs(z) + np.abs(f(z)))
+    assert np.all(lines.low_slope * z + lines.low_shift <= f(z) + room)
+    assert np.all(f(z) <= lines.up_slope * z + lines.up_shift + room)
 
 
 @pytest.mark.parametrize("f", CURVED, ids=str)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import pickle
 import tracemalloc
 from fractions import Fraction
@@ -14,14 +15,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy import sparse
 
 from lipcert import Affine, Network, load
 from lipcert.bounds.interval import Interval, affine_interval
 from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.errors import FileFormatError, InputError, MethodError
-from lipcert.problem import convolution as convolution_module
-from lipcert.problem import maps
+from lipcert.problem import maps, sliding
 from lipcert.problem.activations import RELU
 from lipcert.problem.convolution import Convolution, Window
 from lipcert.problem.maps import LinearMap, dense, entries, entrywise, fingerprint, matrix, numbers, stored, times
@@ -56,17 +57,29 @@ def by_definition(map_: Convolution) -> Array:
 
 
 @settings(max_examples=60)
-@given(convolutions(), st.sampled_from((1, 50, 1 << 19)), st.sampled_from((1, 40, 1 << 20)))
-def test_a_convolution_is_its_matrix(map_: Convolution, tile: int, piece: int) -> None:
-    """Whatever the sizes are that it works in."""
+@given(
+    convolutions(),
+    st.sampled_from((1, 50, 1 << 19)),
+    st.sampled_from((1, 7, 256)),
+    st.sampled_from((1, 1 << 20)),
+    st.sampled_from((1, 40, 1 << 20)),
+)
+def test_a_convolution_is_its_matrix(map_: Convolution, tile: int, columns: int, deep: int, piece: int) -> None:
+    """Whatever the sizes are that it works in, and however a batch is laid out."""
     A = by_definition(map_)
     rng = np.random.default_rng(0)
     X, G = rng.normal(size=(A.shape[1], 3)), rng.normal(size=(4, A.shape[0]))
-    with patch.object(convolution_module, "_TILE", tile), patch.object(maps, "_PIECE", piece):
+    with (
+        patch.multiple(sliding, _TILE=tile, _COLUMNS=columns, _DEEP=deep, _RUN=2),
+        patch.object(maps, "_PIECE", piece),
+    ):
         close = [
             (map_ @ X, A @ X),
             (map_ @ X[:, 0], A @ X[:, 0]),
+            (map_ @ np.asfortranarray(X), A @ X),
             (G @ map_, G @ A),
+            (np.asfortranarray(G) @ map_, G @ A),
+            (G[::-1, ::-1] @ map_, G[::-1, ::-1] @ A),
             (G[0] @ map_, G[0] @ A),
             (map_.T @ G.T, A.T @ G.T),
             (X.T @ map_.T, X.T @ A.T),
@@ -91,6 +104,39 @@ def test_a_convolution_is_its_matrix(map_: Convolution, tile: int, piece: int) -
         np.testing.assert_array_equal(got, wanted)
     assert map_.entries == map_.tocsr().nnz >= np.count_nonzero(A)
     assert (map_.shape, map_.ndim, stored(map_)) == (A.shape, 2, map_.kernel.size)
+
+
+class Term:
+    """A number that knows of how many products it is the sum."""
+
+    def __init__(self, products: int) -> None:
+        self.products = products
+
+    def __mul__(self, other: Term | int) -> Term | int:
+        return Term(1) if isinstance(other, Term) else 0
+
+    def __add__(self, other: Term | int) -> Term:
+        return Term(self.products + (other.products if isinstance(other, Term) else 0))
+
+    __rmul__, __radd__ = __mul__, __add__
+
+
+@settings(max_examples=60)
+@given(convolutions(), st.sampled_from((1, 50, 1 << 18)), st.sampled_from((1, 1 << 20)))
+def test_no_sum_has_more_terms_than_the_map_says(map_: Convolution, tile: int, deep: int) -> None:
+    """Products and sums that take place are counted; those with a zero outside of the tensor are exact."""
+
+    def terms(*shape: int) -> NDArray[Any]:
+        return np.array([Term(1) for _ in range(math.prod(shape))], dtype=object).reshape(shape)
+
+    counted = map_.entrywise(lambda kernel: terms(*kernel.shape))
+    with patch.multiple(sliding, _TILE=tile, _COLUMNS=1, _DEEP=deep):
+        for map_of_terms, wanted in ((counted, map_.tocsr()), (counted.T, map_.tocsr().T)):
+            found = map_of_terms @ terms(map_of_terms.shape[1], 2)
+            products = [[getattr(number, "products", 0) for number in row] for row in found.tolist()]
+            entries = np.diff(sparse.csr_array(wanted).indptr)
+            np.testing.assert_array_equal(products, np.stack([entries, entries], axis=1))
+            assert entries.max(initial=0) <= map_of_terms.summed(1)
 
 
 @settings(max_examples=60)

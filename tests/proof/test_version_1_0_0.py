@@ -16,6 +16,7 @@ import lipcert
 from lipcert import Affine, Network
 from lipcert.cli.app import run
 from lipcert.polynomial.files import load_problem
+from lipcert.proof.file import load_proof
 from tests.conftest import ROOT
 
 FOLDER = ROOT / "tests" / "data" / "version-1.0.0"
@@ -77,6 +78,14 @@ def test_files_are_still_proved_and_say_what_they_are_about(path: Path) -> None:
     assert answer.statement is not None
     assert answer.statement.sentence in repr(answer)
     assert answer.to_dict()["statement"]["sentence"] == answer.statement.sentence
+
+
+@pytest.mark.parametrize("name", ["margins/linear-2", "bound/slopes-tanh", "jacobian/tanh"])
+def test_files_that_are_saved_again_are_still_proved(name: str, tmp_path: Path) -> None:
+    """Their claims need the lines of version 1.0.0, which the new file asks for."""
+    path = FOLDER / f"{name}.npz"
+    load_proof(path).save(tmp_path / "again.npz")
+    assert lipcert.verify(tmp_path / "again.npz", subject_of(path)).proved
 
 
 @pytest.mark.parametrize("kind", KINDS)

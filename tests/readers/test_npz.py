@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from lipcert import Everywhere, bound
 from lipcert.errors import FileFormatError
 from lipcert.problem.activations import Activation
 from lipcert.problem.blocks import Affine
 from lipcert.problem.network import Network
 from lipcert.readers import load
+from tests.conftest import ROOT
 from tests.reader_tools import accuracy, data_file, refuse, survive
 
 RNG = np.random.default_rng(3)
@@ -142,6 +144,14 @@ def test_sparse_structure_is_checked(tmp_path: Path, change: dict[str, Any], wor
 def member(header: bytes, body: bytes = b"", version: bytes = b"\x01\x00") -> bytes:
     length = len(header).to_bytes(2 if version == b"\x01\x00" else 4, "little")
     return b"\x93NUMPY" + version + length + header + body
+
+
+def test_a_certificate_is_said_to_be_one(tmp_path: Path) -> None:
+    for path in (ROOT / "tests" / "data" / "version-1.0.0" / "bound").glob("interval*.npz"):
+        refuse(path, "a certificate, not a network; give the file of the network")
+    net = Network.from_weights([np.ones((1, 2))])
+    bound(net, Everywhere(), method="product").certificate.save(tmp_path / "proof.npz")
+    refuse(tmp_path / "proof.npz", "a certificate, not a network; give the file of the network")
 
 
 def test_object_arrays_are_not_unpickled(tmp_path: Path) -> None:

@@ -289,7 +289,7 @@ def collapsed(problem: Problem) -> Collapsed | None:
 
 
 def _with_sizes(problem: Problem, *, spectral: bool) -> Collapsed | None:
-    """As `collapsed`, with or without spectral norms, which deep networks need for a small price."""
+    """The network of the open neurons, with or without spectral norms, which keep the price of deep networks small."""
     pre, net = preactivations(problem), problem.network
     with np.errstate(over="ignore", invalid="ignore"):
         states, inputs = _states(problem, pre, gains(net, pre, problem.norm, rows=False, spectral=spectral))

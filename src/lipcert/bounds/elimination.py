@@ -51,8 +51,8 @@ class Terms:
     steps: tuple[Array, ...]
     scopes: tuple[Scope, ...]
     error: Array
-    tables: tuple[Scope, ...]  # of every neuron, in the order of elimination
-    place: Index  # of every open neuron in that order
+    tables: tuple[Scope, ...]  # the table of every neuron, in the order of elimination
+    place: Index  # the place of every open neuron in that order
 
     @property
     def operations(self) -> float:

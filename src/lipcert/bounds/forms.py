@@ -19,12 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds.interval import Interval, middle_and_radius, outward
-from lipcert.problem.norms import Norm
+from lipcert.problem.norms import EUCLIDEAN
 from lipcert.problem.region import Ball
 from lipcert.rounding import TINY, Array, add_up, gamma, grow
 
 _SWEEPS = 2  # over the half-spaces
-_EUCLIDEAN = Norm("2")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +43,7 @@ class LinearForms:
             weights = np.abs(self.rows)
             top = self._top(weights, m, each(weights, r))
             if ball is not None:
-                lengths = _EUCLIDEAN.rows_above(self.rows.reshape(-1, self.rows.shape[2])).reshape(top.shape)
+                lengths = EUCLIDEAN.rows_above(self.rows.reshape(-1, self.rows.shape[2])).reshape(top.shape)
                 top = np.fmin(top, self._top(weights, np.broadcast_to(ball.center, m.shape), lengths * ball.radius))
         return np.where(np.isnan(top), np.inf, top)
 

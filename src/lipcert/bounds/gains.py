@@ -29,11 +29,10 @@ from lipcert.bounds.operator_norms import operator_norm, spectral_norm, spectral
 from lipcert.bounds.substitution import longest_side, work
 from lipcert.problem.maps import Matrix, dense
 from lipcert.problem.network import Network
-from lipcert.problem.norms import INF, Norm
+from lipcert.problem.norms import EUCLIDEAN, INF, Norm
 from lipcert.rounding import Array, grow, or_infinite, sum_up
 from lipcert.steps import step
 
-_EUCLIDEAN = Norm("2")
 _OPERATIONS = 2e11  # for the rows of all Jacobians; the choice must not depend on a clock, a checker repeats it
 _BLOCK = 1 << 22  # numbers in one block of rows of a Jacobian
 
@@ -60,13 +59,13 @@ def gains(
     """
     slopes = [s.magnitude for s in slope_bounds(net, pre)]
     before: list[Array] = []
-    after, reach = [np.ones(net.inputs)], [_EUCLIDEAN.above(np.ones(net.inputs)) if norm.p == "inf" else 1.0]
+    after, reach = [np.ones(net.inputs)], [EUCLIDEAN.above(np.ones(net.inputs)) if norm.p == "inf" else 1.0]
     with np.errstate(over="ignore", invalid="ignore"):
         for i, (block, slope) in enumerate(zip(net.hidden, slopes, strict=True)):
             step()
             terms = block.terms
             by_rows = [grow(np.asarray(abs(weight) @ after[j]), weight.shape[1]) for j, weight in terms]
-            by_norm = [grow(_EUCLIDEAN.rows_above(weight) * reach[j], 2) for j, weight in terms]
+            by_norm = [grow(EUCLIDEAN.rows_above(weight) * reach[j], 2) for j, weight in terms]
             z = np.minimum(_sum(by_rows), _sum(by_norm))
             if all(j == 0 for j, _ in terms):
                 z = np.minimum(z, or_infinite(norm.dual.rows_above(terms[0][1])))
@@ -75,7 +74,7 @@ def gains(
             x = grow(slope * z, 2)
             x[slope == 0] = 0.0
             steepest, active = slope.max(initial=0.0), slope > 0
-            length = float(or_infinite(np.asarray(_EUCLIDEAN.above(x))))
+            length = float(or_infinite(np.asarray(EUCLIDEAN.above(x))))
             if spectral:
                 steps = [grow(np.asarray(steepest * _spectral(weight, active) * reach[j]), 4) for j, weight in terms]
                 length = min(length, float(_sum(steps)))
@@ -97,8 +96,11 @@ def mixed_bound(net: Network, pre: Sequence[Interval], norm: Norm, c: Array, kno
 
 
 def mixed_map_bound(net: Network, pre: Sequence[Interval], norm: Norm, known: Gains) -> float:
-    """The same for all outputs together: with G_i the Jacobian behind x_i, |J t|_q is at most the q-norm of |G_i| Y_i,
-    and at most the Euclidean norm of J_i t times the norm of G_i from 2 to q."""
+    """The bound of `mixed_bound` for all outputs together.
+
+    With G_i the Jacobian behind x_i, |J t|_q is at most the q-norm of |G_i| Y_i, and at most the Euclidean norm of
+    J_i t times the norm of G_i from 2 to q.
+    """
     rows = [_behind(net, pre, e) for e in np.eye(net.outputs)]
     assert norm.out is not None
     values = [math.inf]
@@ -159,7 +161,7 @@ def _behind(net: Network, pre: Sequence[Interval], c: Array) -> list[tuple[Array
             if ways:
                 by_norm, by_rows, spectral = (_sum(shares) for shares in zip(*ways, strict=True))
                 entries = np.minimum(entries, np.minimum(by_norm, by_rows))
-                size = min(_EUCLIDEAN.above(entries), float(spectral))
+                size = min(EUCLIDEAN.above(entries), float(spectral))
             answers.append((entries, size))
             if i:
                 passed[i] = _Passed.of(slopes[i - 1], entries, size)
@@ -177,12 +179,12 @@ class _Passed:
     @classmethod
     def of(cls, slope: Array, entries: Array, size: float) -> _Passed:
         s = np.where(slope == 0, 0.0, grow(slope * entries, 2))
-        length = min(_EUCLIDEAN.above(s), float(grow(np.asarray(slope.max(initial=0.0) * size), 2)))
+        length = min(EUCLIDEAN.above(s), float(grow(np.asarray(slope.max(initial=0.0) * size), 2)))
         return cls(s, length, slope > 0)
 
     def down(self, weight: Matrix) -> tuple[Array, Array, Array]:
         """Bounds of A'(s g): of |entries| by its norm and by its entries, and of its Euclidean norm."""
-        by_norm = grow(_EUCLIDEAN.rows_above(weight.T) * self.length, 2)
+        by_norm = grow(EUCLIDEAN.rows_above(weight.T) * self.length, 2)
         by_rows = grow(np.asarray(abs(weight).T @ self.entries, dtype=np.float64), len(self.entries))
         return by_norm, by_rows, grow(np.asarray(_spectral(weight, self.active) * self.length), 2)
 
@@ -190,7 +192,7 @@ class _Passed:
 def _last(weight: Matrix, c: Array) -> tuple[Array, Array, Array]:
     """Bounds as from `down`, of A'c for the weight of the scores."""
     entries = finite_sum([(weight.T, Interval(c, c))]).magnitude
-    return entries, entries, np.asarray(_EUCLIDEAN.above(entries))
+    return entries, entries, np.asarray(EUCLIDEAN.above(entries))
 
 
 def _meet(known: Gains, i: int, entries: Array, size: float) -> float:

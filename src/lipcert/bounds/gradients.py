@@ -81,7 +81,7 @@ class _Affine:
         return grow(np.abs(self.middle) + np.abs(self.symbols).sum(axis=1) + self.rest, n)
 
     def with_room(self, count: int) -> _Affine:
-        """The same with coefficients, zero, for symbols up to `count`."""
+        """This form with coefficients for `count` symbols; those that are added are zero."""
         more = count - self.symbols.shape[1]
         if not more:
             return self

@@ -176,8 +176,8 @@ class Rounded:
     def down(self, weight: Matrix) -> Rounded:
         """These rows times a matrix; one product of magnitudes pays for the errors and for the rounding.
 
-        `least` pays for underflow, as in `interval.finite_sum`. What is zero costs nothing, and stays zero where no
-        weight is so small that a product could vanish.
+        `least` pays for underflow, as in `interval.finite_sum`. A zero costs nothing, and stays zero unless a weight is
+        so small that a product could vanish.
         """
         step()
         n = weight.shape[0]

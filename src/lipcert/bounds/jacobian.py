@@ -183,7 +183,7 @@ def _together(
 
 
 Mask = NDArray[np.bool_]
-Worth = Callable[[slice, Interval], Array]  # of rows and their entries: about how much each entry matters, with a sign
+Worth = Callable[[slice, Interval], Array]  # maps rows and their entries to the weight of each entry, which has a sign
 
 
 def entry_bounds(
@@ -242,8 +242,8 @@ def entries_at(net: Network, points: Array, scores: Index) -> Interval:
 def signed(net: Network, slopes: Sequence[Interval], c: Array, gradients: Sequence[Interval]) -> Interval:
     """The gradient by the input, cut at zero where no path of the network can make it negative, or positive.
 
-    Whether a sum of terms can be negative is asked of the signs of its terms alone. That needs no rounding: an entry
-    that is zero is found to be zero, and one that no weight can make negative is not said to be -1e-17 or more.
+    The signs of the terms alone decide whether a sum can be negative. This needs no rounding: an entry that is zero is
+    found to be zero, and the lower bound of an entry that no weight can make negative is 0, not -1e-17.
     """
     behind = {net.depth + 1: (c < 0, c > 0)}  # of z_i: whether its gradient may be negative, and positive
     for j in range(net.depth, -1, -1):

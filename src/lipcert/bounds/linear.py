@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from lipcert.bounds.forms import LinearForms, each
 from lipcert.bounds.interval import Interval, finite_sum, middle_and_radius, outward, scaled, times
 from lipcert.bounds.operator_norms import matrix_norms, operator_norm
-from lipcert.bounds.substitution import Tangent, descend, through_lines
+from lipcert.bounds.substitution import Tangent, descend, steeper, through_lines
 from lipcert.problem.maps import Matrix, dense
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
@@ -58,7 +58,7 @@ class ProductChords:
 
     def above(self, w: Array) -> Array:
         """Coefficients r with w (u g) <= r g + |w| shift, for rows w of every cell."""
-        return w * np.where(w > 0, self.up_slope[:, None, :], self.low_slope[:, None, :])
+        return steeper(w, np.maximum(w, 0.0), self.up_slope, self.low_slope)
 
 
 def product_lines(u: Interval, g: Interval) -> ProductChords:
@@ -69,7 +69,8 @@ def product_lines(u: Interval, g: Interval) -> ProductChords:
     known, rises, falls = u.lo == u.hi, g.lo >= 0, g.hi <= 0
     with np.errstate(all="ignore"):
         width = g.hi - g.lo
-        share = np.where(known | rises | falls, 0.0, g.hi / width)  # of the upper chord: 0 at l, 1 at h
+        # Where the slope of the upper chord lies between u.lo (0) and u.hi (1).
+        share = np.where(known | rises | falls, 0.0, g.hi / width)
         share = np.where(np.isfinite(share), share, 0.5)
         up = np.where(known | rises, u.hi, np.where(falls, u.lo, u.lo + (u.hi - u.lo) * share))
         low = np.where(known | rises, u.lo, np.where(falls, u.hi, u.hi - (u.hi - u.lo) * share))
@@ -150,7 +151,7 @@ class AdjointBounds:
         k, radius = middle_and_radius(self.given[j])
         self.middle[j] = k
         self.reach[j] = g.magnitude.sum(axis=1)
-        size, paid = np.abs(k), 4 * UNIT * g.magnitude + gamma(self.longest) * flow + radius
+        size, paid = np.abs(k), 8 * UNIT * g.magnitude + gamma(self.longest) * flow + radius
         self.reach[j] += paid.sum(axis=1)
         lines, self.rounding[j] = self.lines[j], np.stack([size, paid], axis=2)
         if lines is None:
@@ -185,7 +186,7 @@ class AdjointBounds:
         """Groups of entries whose forms fit into memory: the same for all cells, or a row for each cell if few."""
         neurons = np.flatnonzero(np.any(mine, axis=0))
         most = int(mine.sum(axis=1).max(initial=0))
-        if 2 * most < len(neurons) and all(isinstance(w, np.ndarray) for _, w in self.net.readers[j]):
+        if most < len(neurons) and all(isinstance(w, np.ndarray) for _, w in self.net.readers[j]):
             neurons = np.argsort(~mine, axis=1, kind="stable")[:, :most]
         step = max(1, _GROUP_NUMBERS // (2 * self.cells * max(self.net.shape[1:-1])))
         return [neurons[..., k : k + step] for k in range(0, neurons.shape[-1], step)]

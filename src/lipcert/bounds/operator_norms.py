@@ -14,12 +14,11 @@ import itertools
 import numpy as np
 
 from lipcert.problem.maps import Matrix, Operator, dense, entries
-from lipcert.problem.norms import Norm
+from lipcert.problem.norms import EUCLIDEAN, Norm
 from lipcert.rounding import TINY, UNIT, Array, add_up, gamma, grow, or_infinite
 from lipcert.rounding.definite import is_positive
 from lipcert.steps import step
 
-_EUCLIDEAN = Norm("2")
 _SPECTRAL_UP_TO = 4096  # the shorter side of a matrix whose spectral norm is computed
 _ROWS = 1 << 22  # numbers in the rows of a convolution that are written out at a time
 
@@ -39,7 +38,7 @@ def operator_norm(weight: Matrix, p: str, q: str, *, exact: bool = True) -> floa
     wide = columns if p == "inf" else 1  # |t|_2 <= sqrt(n) |t|_inf
     tall = rows if q == "1" else 1  # |v|_1 <= sqrt(m) |v|_2
     by_spectral = grow(
-        np.sqrt(np.asarray(float(wide * tall))) * (spectral_norm(weight) if exact else _EUCLIDEAN.gain(weight)), 4
+        np.sqrt(np.asarray(float(wide * tall))) * (spectral_norm(weight) if exact else EUCLIDEAN.gain(weight)), 4
     )
     return min(by_rows, float(by_spectral))
 
@@ -48,7 +47,7 @@ def spectral_norm(weight: Matrix) -> float:
     """An upper bound of the spectral norm: mu I - A A' (or A'A) is proved positive semidefinite."""
     if 0 in weight.shape:
         return 0.0
-    cheap = _EUCLIDEAN.gain(weight)
+    cheap = EUCLIDEAN.gain(weight)
     A = weight if weight.shape[0] <= weight.shape[1] else weight.T
     n, terms = A.shape
     if n > _SPECTRAL_UP_TO or not np.isfinite(cheap) or not 1e-100 < cheap < 1e100:
@@ -101,8 +100,8 @@ def _largest_eigenvalue(gram: Array) -> float:
 
 SIGNS_UP_TO = 8  # outputs: so many signs are enumerated for a norm to 1
 CORNERS_UP_TO = 12  # inputs: so many signs are enumerated for a norm from inf to 2
-_STEPS = 12  # of the power method
-_LEAST = 1e-6  # of the largest entry of a positive vector
+_STEPS = 12  # steps of the power method
+_LEAST = 1e-6  # added to every entry of a positive vector, relative to its largest
 _CROOKED = 0.1  # the largest |V'V - I| that is accepted
 _NUMBERS = 1 << 22  # in one array of products with corners
 

@@ -30,7 +30,7 @@ from lipcert.bounds.substitution import BoundedBlock, forms_above, longest_side,
 from lipcert.bounds.zonotope import ZonotopePass
 from lipcert.problem.blocks import Block, Twins
 from lipcert.problem.network import Network
-from lipcert.problem.norms import Norm
+from lipcert.problem.norms import EUCLIDEAN, Norm
 from lipcert.problem.problem import FORMS, Fact, Preactivations, Problem, Way
 from lipcert.problem.region import Ball, Polytope, Region, ball_of, check_region, hull, sides_of
 from lipcert.rounding import TINY, Array, gamma, grow
@@ -44,10 +44,10 @@ BOUNDS_STEP = 0.25
 
 _CELLS = 1 << 17  # numbers in one array of all forms of a batch of cells: it should stay in the cache
 _ROWS = 1 << 20  # numbers in one array of the forms of some neurons
-_EUCLIDEAN = Norm("2")
 MOST_SIDES = 50  # half-spaces of the region that serve the bounds of all neurons: they are tried one after the other
 
-Better = Callable[[int, tuple[Interval, ...], Interval], Interval]  # of z of a block, from the bounds of those before
+# Improves the bounds of z of a block, given those of the blocks before it.
+Better = Callable[[int, tuple[Interval, ...], Interval], Interval]
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,7 +307,7 @@ def _affine_of_ball(block: Block, ball: Ball) -> Interval:
     with np.errstate(over="ignore", invalid="ignore"):
         z = times(ball.center, weight) + block.bias
         rounding = times(g * np.abs(ball.center) + TINY, abs(weight)) + g * np.abs(block.bias)
-        return outward(z, grow(_EUCLIDEAN.rows_above(weight) * ball.radius + rounding, n + 8))
+        return outward(z, grow(EUCLIDEAN.rows_above(weight) * ball.radius + rounding, n + 8))
 
 
 def preactivations(problem: Problem, budget: Budget | None = None) -> tuple[Interval, ...]:

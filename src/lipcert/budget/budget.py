@@ -60,7 +60,7 @@ class Meter:
     processor: float = field(default_factory=lambda: processor_seconds())
     measured: dict[str, tuple[float, float]] = field(default_factory=dict)  # kind: (nominal seconds, real seconds)
     memory: Memory = field(default_factory=Memory)
-    end: float = math.inf  # of the whole call, on its clock
+    end: float = math.inf  # when the whole call ends, on its clock
 
     def learn(self, kind: str, nominal: float, real: float) -> None:
         """Take in a measurement. Older ones fade, so that the pace follows a machine that becomes busy or free.
@@ -97,13 +97,13 @@ class Budget:
 
     @classmethod
     def of_seconds(cls, seconds: float, memory: Memory | None = None) -> Budget:
-        """So many seconds of the wall clock from now on."""
+        """A budget of `seconds` of the wall clock from now on."""
         end = time.monotonic() + seconds
         return cls(Meter(repeatable=False, memory=memory or Memory(), end=end), end)
 
     @classmethod
     def of_work(cls, work: float, memory: Memory | None = None) -> Budget:
-        """So many nominal seconds of counted work; nothing in the run depends on the time of day."""
+        """A budget of `work` nominal seconds of counted work; nothing in the run depends on the time of day."""
         return cls(Meter(repeatable=True, memory=memory or Memory(), end=work), work)
 
     @classmethod

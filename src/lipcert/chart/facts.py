@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
-from lipcert.files import write_json
+from numpy.typing import NDArray
+
+from lipcert.errors import InputError
+from lipcert.files import write_bytes, write_json, write_npz
 
 
 @dataclass(frozen=True)
@@ -53,3 +57,27 @@ class Shown:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it as .json."""
         write_json(path, self.to_dict(), self.kind)
+
+
+class ShownTable(Shown):
+    """A result with many numbers, which are saved as arrays or as a table; `to_dict` is its summary."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The numbers by name."""
+        raise NotImplementedError
+
+    def csv(self) -> str:
+        """The table, one line for each row and the names of the columns above them."""
+        raise NotImplementedError
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the numbers as .npz (`arrays`) or .csv (a table), or the summary as .json (`to_dict`)."""
+        match Path(path).suffix.lower():
+            case ".npz":
+                write_npz(path, self.arrays())
+            case ".csv":
+                write_bytes(path, self.csv().encode())
+            case ".json":
+                super().save(path)
+            case _:
+                raise InputError(f"{path}: {self.kind} is saved as .npz, .csv or .json; give the file one of these")

@@ -27,7 +27,7 @@ from lipcert.chart.shapes import (
     of_names,
 )
 
-_WIDTH, _HEIGHT = 400.0, 280.0  # of one panel
+_WIDTH, _HEIGHT = 400.0, 280.0  # size of one panel
 _LEGEND_STEP, _LEGEND_ROW = 150.0, 22.0
 
 

@@ -41,7 +41,7 @@ class Paint:
     width: float = 1.0
     dash: str = ""
     hatch: str = ""
-    opacity: float = 1.0  # of the fill
+    opacity: float = 1.0  # opacity of the fill
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def mark(outline: str, x: float, y: float, paint: Paint, hint: str = "") -> Poly
 
 
 _AXIS, _GRID = Paint(stroke="soft"), Paint(stroke="line")
-_LEAST = 1e-12  # what a logarithmic axis takes for zero
+_LEAST = 1e-12  # a logarithmic axis draws zero here
 
 Ticks = tuple[tuple[float, str], ...]
 

@@ -57,8 +57,9 @@ def verify_command(
     tally in its result.json and arrays.npz. Network and data are read from where they were unless they are given.
 
     Exit code 0 when the claim is proved, 1 when it is not, 2 on bad input. --exact proves the claim a second time, in
-    ball arithmetic (extra `exact`: python-flint); both checks must prove it. A proof that is too large for ball
-    arithmetic is refused at once, exit code 2. docs/trust.md says what each check relies on. Before a check that takes
+    ball arithmetic (extra `exact`: python-flint); both checks must prove it. Proofs about polynomial problems,
+    proofs of methods as the paper states them, and proofs that are too large for ball arithmetic are refused at once,
+    exit code 2. docs/trust.md says what each check relies on. Before a check that takes
     long, a line on stderr says how long.
 
     \b

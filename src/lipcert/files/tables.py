@@ -15,8 +15,8 @@ from lipcert.files import check_readable, text_of
 from lipcert.files.archive import read_npy
 from lipcert.files.boundary import located, quoted
 
-MAX_BYTES = 1 << 26  # of a file with a vector or matrix
-_MAX_AXES = 8  # of an array that is flattened to a vector
+MAX_BYTES = 1 << 26  # largest file that holds a vector or matrix
+_MAX_AXES = 8  # most axes of an array that is flattened to a vector
 _TEXT = (".csv", ".txt")
 
 

@@ -76,7 +76,7 @@ class Cluster(Executor):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.shutdown(cancel_futures=True)  # as for processes
+        self.shutdown(cancel_futures=True)  # as `Processes` does
 
 
 def local() -> Executor:

@@ -30,7 +30,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 FORMAT = 1
-_BEFORE_THE_JOB = {"lock", "pieces"}  # what a process killed while it made a folder leaves behind
+_BEFORE_THE_JOB = {"lock", "pieces"}  # left behind by a process that was killed while it made a folder
 _RECORD = record(name=verbatim, value=maybe(an_object), error=maybe(text), seconds=size, files=an_object)
 
 # Characters that stand for themselves in the name of a piece's files.

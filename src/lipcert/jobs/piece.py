@@ -77,7 +77,7 @@ class Finished:
 
 
 def execute(piece: Piece) -> Finished:
-    """Do the piece here. What it raises is its outcome, except Ctrl-C, which belongs to the whole job."""
+    """Do the piece here. An exception that it raises is its outcome; Ctrl-C ends the whole job."""
     start = time.perf_counter()
     try:
         answer = piece.work(*piece.arguments)

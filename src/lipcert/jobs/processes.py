@@ -144,7 +144,7 @@ class Processes(Executor):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.shutdown(cancel_futures=True)  # what still runs at the end was given up: nobody is going to read it
+        self.shutdown(cancel_futures=True)  # calls that still run were given up, nobody reads their results
 
     def _call(self, function: Callable[..., T], arguments: Any, named: Any) -> T:
         call = pickle.dumps((function, arguments, named))

@@ -199,7 +199,7 @@ class _Running:
                 self._keep(future)
 
     def result(self) -> Run:
-        for piece in self.waiting:  # of a run that was stopped
+        for piece in self.waiting:  # the run was stopped before these pieces began
             known = None if self.settle is None else self.settle(piece, self.outcomes)
             if known is not None:
                 self._count(known)

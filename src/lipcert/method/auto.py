@@ -47,7 +47,7 @@ class Auto(Method):
         for engine in engines:
             engine.conclude()
         if not bracket.closed() and (budget.over() or any(not engine.ended for engine in engines)):
-            bracket.out_of_budget(budget)  # of engines that did not end, none could use what is left
+            bracket.out_of_budget(budget)  # no engine that goes on could use the rest of the budget
 
 
 class Exact(Method):

@@ -1,8 +1,8 @@
 """The largest of several constants (`proof.cases`): cheap bounds for all, then a relaxation where it can decide.
 
-The case with the largest bound is solved next. It is done when its bound falls to what another case, or a witness,
-keeps the answer at anyway; everything is done when no open case is above that. Of a large network the relaxations of a
-case are those of its parts, as for one output (`planning`).
+The case with the largest bound is solved next. A case is done when its bound is no larger than the bound of a finished
+case or the value of a witness, because it cannot lower the answer then; the run is done when no open case is left. The
+relaxations of a case of a large network are about parts of the network, as for one output (`planning`).
 """
 
 from __future__ import annotations

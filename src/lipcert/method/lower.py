@@ -55,7 +55,7 @@ def look(problem: Problem, bracket: Bracket, budget: Budget, seconds: float, aga
     try:
         with threads_for(problem.network.entries**0.5), longest.enforced():
             found = search(problem, part, seed=seed, starts=starts, on_witness=bracket.improve, middle=new)
-            if problem.region.contains(found.point):  # of a region without room there may be no point
+            if problem.region.contains(found.point):  # a region without room may have no point
                 bracket.improve(found)
     except Expired:
         pass

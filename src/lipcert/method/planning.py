@@ -34,7 +34,7 @@ from lipcert.solver.choice import SURE_SHARE
 from lipcert.solver.costs import CONDENSED, ITERATIONS, iteration_operations
 
 # Measured on ERAN 3_50, 5_100, 784-1000-1000 and 8 x 1000.
-LARGEST_ORDER = 4000  # of a moment matrix: one factorisation of its rows takes 1 GB and minutes
+LARGEST_ORDER = 4000  # order of a moment matrix: one factorisation of its rows takes 1 GB and minutes
 EASY_SHARE = 0.6  # share of the budget: a whole network that takes less needs no parts before it
 HOPELESS_SHARE = 1.3  # share of the budget: a whole network that takes more is not begun if there are parts
 QUICK = 0.5  # seconds: nothing needs to come before a whole network that takes less
@@ -103,8 +103,8 @@ def plan(problem: Problem, budget: Budget, method: str = "tight") -> list[Step]:
 def plan_by_name(problem: Problem, budget: Budget, method: str) -> list[Step]:
     """The steps of a method that was asked for by name: the whole network, wherever the memory holds it.
 
-    Its solver has bounds on the way, so that no time is too short to begin. Of a whole map tight has the lift without
-    signs first, and alone where the time ends before that with them.
+    Its solver has bounds on the way, so that no time is too short to begin. For a whole map "tight" begins with the
+    lift without signs, and has no other step if the time is too short for the lift with signs.
     """
     steps = [whole_step(problem, method)]
     if problem.whole_map and method == "tight":

@@ -28,7 +28,7 @@ FIRST_TIMES = 4.0  # times its expected duration, at most, for a part before the
 # A solve of more operations takes a second or more; the pace of the machine is measured before it is planned.
 _WORTH_CALIBRATING = 1e10
 
-_FAILURES = (ArithmeticError, ValueError, RuntimeError)  # as numpy and scipy raise them
+_FAILURES = (ArithmeticError, ValueError, RuntimeError)  # numpy and scipy raise these
 
 
 class Relaxed(Method):

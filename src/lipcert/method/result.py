@@ -118,7 +118,7 @@ class Result(Shown):
     output: Output
     network: NetworkSummary
     notes: tuple[str, ...] = field(default=())
-    turns: tuple[Turn, ...] = field(default=())  # of `auto` and `exact`
+    turns: tuple[Turn, ...] = field(default=())  # slices of time of `auto` and `exact`
     explain: bool = False  # whether the table has the turns
     frame: Frame | None = None  # weights of the norms, and which inputs change
     work: float = 0.0  # counted, in nominal seconds of one core: about what `bound(work=...)` needs to come as far
@@ -176,7 +176,7 @@ class Result(Shown):
         return Facts(self.certificate.statement.sentence, rows)
 
     def _origins(self) -> tuple[str, str]:
-        """Where `upper` and `lower` come from, in words."""
+        """The origins of `upper` and of `lower` in words."""
         by = "" if self.best is None else self.best.method
         return f"proved ({self.method})", f"attained at a point of the region ({by})"
 
@@ -271,7 +271,7 @@ class UnionResult(Result):
         return rows
 
     def to_dict(self) -> dict[str, Any]:
-        """As for one region, with `region` a union, and `regions` with the bracket of each."""
+        """The keys are those of one region; `region` is a union, and `regions` has the bracket of each."""
         parts = [part.to_dict() for part in self.parts]
         regions = [{key: value for key, value in part.items() if key in _OF_A_REGION} for part in parts]
         whole = {"region": {"type": "union", "count": len(parts)}, "lower_method": None, "regions": regions}

@@ -25,7 +25,7 @@ from lipcert.rounding import Array
 from lipcert.steps import SCALAR, SPARSE
 
 _GAIN = 1e-3  # share of the distance between both bounds: a smaller gain is not worth its multipliers
-_SURE = 1e-9  # of the size of what is added: a sign that depends on less is left open, another BLAS may add differently
+_SURE = 1e-9  # relative to the sum of magnitudes: a smaller sum has no certain sign, another BLAS may add differently
 _DUAL, _PRIMAL = 1, 4  # of HiGHS's strategies; the last point stays feasible, but of many inputs most flip their ends:
 # on 784 of them the dual one took a quarter of the time, on 2 and 5 half as much again to twice as much
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 STARTING = 1.0  # seconds that a process takes to start and to load its modules, on the machines of docs/results.md
 CALL = 0.25  # seconds of the first call
 GROWTH = 0.5  # the next call, as a share of the time that the process has had: rarely enough to cost nothing
-SHARE = 0.25  # of the memory limit for the second process; it begins only where the first has taken less than half
+SHARE = 0.25  # share of the memory limit for the second process; it begins only if the first has taken less than half
 MARGIN = 0.1  # seconds kept at the end of the run, in which the last answer arrives
 
 _Engines = Callable[[Problem, Bracket, Budget, Executor], "list[Engine]"]
@@ -44,7 +44,7 @@ _Engines = Callable[[Problem, Bracket, Budget, Executor], "list[Engine]"]
 
 @dataclass(frozen=True)
 class _Call:
-    """What the second process is asked: to work for so many seconds, with what is known by then."""
+    """A call of the second process: it works for `seconds` and begins with the bound and the witness known here."""
 
     seconds: float
     upper: float
@@ -54,7 +54,7 @@ class _Call:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What came of a call: a better proof or witness, notes, the slices, and whether its engines have ended."""
+    """The answer to a call: a better proof or witness, notes, the slices, and whether all engines over there ended."""
 
     upper: float
     proof: Any
@@ -69,8 +69,8 @@ class Side:
 
     def __init__(self, problem: Problem, bracket: Bracket, budget: Budget, make: _Engines) -> None:
         self.problem, self.bracket, self.budget, self.make = problem, bracket, budget, make
-        self.notes: tuple[str, ...] = ()  # of the engines over there
-        self.names: frozenset[str] = frozenset()  # of the engines that have no slices here
+        self.notes: tuple[str, ...] = ()  # notes of the engines over there
+        self.names: frozenset[str] = frozenset()  # names of the engines that have no slices here
         self.executor: Processes | None = None
         self.guard, self.answers = threading.Lock(), list[_Answer | BaseException]()
         self.upper, self.witness = math.inf, None  # type: float, Witness | None
@@ -181,8 +181,8 @@ def beside(problem: Problem, bracket: Bracket, budget: Budget, make: _Engines) -
 
 
 @dataclass
-class _Kept:
-    """What the second process keeps between calls."""
+class _WorkerState:
+    """The state of the second process between calls."""
 
     bracket: Bracket | None = None
     problem: Problem | None = None
@@ -191,7 +191,7 @@ class _Kept:
     start: Budget | None = None
 
 
-_KEPT = _Kept()
+_STATE = _WorkerState()
 
 
 def _work(call: _Call) -> _Answer:
@@ -199,7 +199,7 @@ def _work(call: _Call) -> _Answer:
     from lipcert.jobs import local
     from lipcert.method.turns import take_turns
 
-    kept = _KEPT
+    kept = _STATE
     if call.begin is not None:
         kept.problem, settings, names, limit, make = call.begin
         kept.start = Budget.unlimited()

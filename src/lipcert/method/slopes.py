@@ -52,7 +52,7 @@ SLOPES_SHARE = 0.15  # share of a solver's work that proofs on the way may take
 SLOPES_PROOFS = 200.0  # times one proof: about what the solver takes
 SLOPES_FIRST = 0.05  # share of the budget for the greedy pass that other methods begin with
 
-_FAILURES = (ArithmeticError, ValueError, RuntimeError, MemoryError)  # as numpy and scipy raise them
+_FAILURES = (ArithmeticError, ValueError, RuntimeError, MemoryError)  # numpy and scipy raise these
 
 Place = tuple[int, int]
 
@@ -175,7 +175,7 @@ class SlopeSolves:
         self.problem, self.chosen, self.bracket, self.budget = problem, chosen, bracket, budget
         self.parts: dict[Place, Part] = {}
         self.table: Array | None = None
-        self.floor = 0.0  # of all cases
+        self.floor = 0.0  # lower bound of the largest of all cases
         self.questions: dict[Place, _Question] = {}
         self.alive = False  # whether a solver moved in the last call and may move further
 

@@ -202,7 +202,7 @@ class CutRounds:
     """
 
     def __init__(self) -> None:
-        self.cuts, self.operations = NO_CUTS, 0.0  # of the next solve, and about how much that takes
+        self.cuts, self.operations = NO_CUTS, 0.0  # cuts of the next solve, and about how many operations it takes
         self.best = np.inf  # bound of a solve that came to its end
         self.stalled = 0  # rounds in turn that gained too little
 

@@ -42,7 +42,7 @@ IDLE = 3  # slices in a row that ended early without a gain: then the engine has
 
 @dataclass(frozen=True)
 class Outlook:
-    """What an engine expects of itself: after about so many more seconds its bound will be about `upper`."""
+    """The forecast of an engine: after about `seconds` more its bound will be about `upper`."""
 
     seconds: float
     upper: float
@@ -76,7 +76,7 @@ class Engine:
         return 0.0
 
     def outlook(self, budget: Budget) -> Outlook | None:  # noqa: ARG002 - engines that can tell use it
-        """What the engine expects of itself, if it can tell."""
+        """The forecast of the engine, None if it has none."""
         return None
 
     def conclude(self) -> None:

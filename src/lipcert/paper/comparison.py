@@ -23,7 +23,7 @@ from lipcert.paper.published import (
     published_value,
 )
 
-TOLERANCE = 2e-3  # of a median against the published one
+TOLERANCE = 2e-3  # relative difference of a median from the published one
 LOWEST = 1e-4  # relative: how far above another bound ours may lie and still count as the lowest
 NOTHING_COMPARED = "nothing to compare: no entry with a published counterpart finished"
 _ALL_SEEDS = 10

@@ -138,7 +138,7 @@ class TrainedNetwork:
     network: Network
     regions: tuple[tuple[str, Region], ...]
     output: int = 0
-    seed: ClassVar[int] = 0  # of the points at which it is sampled
+    seed: ClassVar[int] = 0  # seed of the points at which it is sampled
 
     @cached_property
     def name(self) -> str:

@@ -48,8 +48,8 @@ class Report:
     tables: Tables
     plot: str
     lines: Sequence[str]
-    rows: Sequence[ComparisonRow] = ()  # those that the agreement counts
-    facts: Record = field(default_factory=dict)  # what the page says besides the tables
+    rows: Sequence[ComparisonRow] = ()  # rows that the agreement counts
+    facts: Record = field(default_factory=dict)  # statements of the page besides its tables
 
     @property
     def markdown(self) -> str:

@@ -90,7 +90,7 @@ def target_entries(target: str, quick: bool) -> list[TargetEntry]:
 
 
 TRIES = 2
-_SMALL = 10  # what takes minutes on larger networks takes seconds here
+_SMALL = 10  # networks of at most this size take seconds where larger ones take minutes
 _ANYTIME = (LBS, OURS)  # they always have something to say
 _Family = tuple[int, str, str]  # hidden layers, region, method
 

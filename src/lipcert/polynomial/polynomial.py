@@ -23,7 +23,7 @@ from lipcert.errors import InputError
 from lipcert.polynomial.monomials import Monomial, Rows, monomial_of, multiply, rows_of, stack, tidy, unique_rows
 from lipcert.rounding import Array
 
-MAX_DEGREE = 256  # of any product on the way
+MAX_DEGREE = 256  # degree of any intermediate product
 MAX_EXPANDED = 1 << 25  # numbers written while all of a file is expanded: terms times (1 + degree), before collecting
 _LEAST = 64  # numbers that every operation is charged in addition, for its overhead
 

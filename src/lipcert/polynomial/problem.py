@@ -268,7 +268,7 @@ def check_cliques(cliques: Iterable[Sequence[int]], n: int) -> tuple[tuple[int, 
 
 
 ROUNDS = 4
-MOST_TERMS = 2000  # of a constraint that is looked at
+MOST_TERMS = 2000  # terms of a constraint that is considered
 LARGEST = 2.0**40  # a bound beyond this is of no use
 
 

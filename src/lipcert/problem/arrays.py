@@ -18,7 +18,7 @@ def array_of(value: Any) -> NDArray[Any]:
 
 
 def floats_of(value: Any) -> NDArray[np.float64]:
-    """The same as float64; text is refused, which numpy would read as numbers."""
+    """numpy's array of a value as float64; text is refused, which numpy would read as numbers."""
     found = array_of(value)
     if found.dtype.kind not in "fiubO":
         raise TypeError(f"{found.dtype} is not a kind of real numbers")

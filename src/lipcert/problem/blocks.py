@@ -65,10 +65,6 @@ class Affine:
         """The map on every row of a (batch, in) array."""
         return times(self.weight, x) + self.bias
 
-    def pull_back(self, g: Array) -> Array:
-        """g weight, row by row: the chain rule's step towards the input."""
-        return np.asarray(g @ self.weight, dtype=np.float64)
-
     def after(self, first: Affine) -> Affine:
         """The composition x -> self(first(x)) as one affine map."""
         if first.outputs != self.inputs:

@@ -1,13 +1,14 @@
 """Convolution: a linear map that is kept as its kernel.
 
 Along one axis, output o, tap k and input p of a sliding window are related by p = o stride + k dilation - before.
-A tensor is flattened in C order, channels first. Products copy the windows into the columns of a matrix, some at a
-time, and multiply that with the kernel; the transposed product adds columns up where windows overlap. Every number is a
-sum of no more terms than a row, or a column, of the matrix has entries that are not zero; adding zeros is exact.
+A tensor is flattened in C order, channels first. A product slides the kernel over the tensor (`sliding`), and the
+transposed product slides the reversed kernel over the outputs, once for all places that have the same taps. Every
+number is a sum of no more terms than a row, or a column, of the matrix may have entries; adding zeros is exact.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,19 +16,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lipcert import steps as working
 from lipcert.errors import InputError
 from lipcert.files import MAX_WEIGHTS, MAX_WIDTH
 from lipcert.problem.maps import Function, Index, Matrix, Operator
+from lipcert.problem.sliding import Axis, Gathered, Sliding, Spread
 from lipcert.rounding import Array
 
 MAX_TAPS = 1 << 24  # (output, tap) pairs along one axis
 MAX_ENTRIES = 1 << 31  # entries of the matrix; no code writes it out, but its hash takes time
-_TILE = 1 << 19  # numbers in the columns that are copied at a time
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class Window:
         return replace(self, after=after, ceil_mode=False)
 
     def inputs(self, axis: int, outputs: Index) -> Index:
-        """Where the taps of some positions along an axis lie, (positions, taps); in the padding that is outside."""
+        """Input indices of the taps of some positions along an axis, (positions, taps); padding lies outside."""
         taps = np.arange(self.kernel[axis]) * self.dilations[axis] - self.before[axis]
         return outputs[:, None] * self.strides[axis] + taps
 
@@ -142,42 +141,31 @@ class Convolution(Operator):
 
     @property
     def copied(self) -> int:
-        return self.groups * self._column * math.prod(self.outputs)
+        return self.channels * math.prod(self.window.kernel[1:]) * math.prod(self.outputs)
 
     def summed(self, axis: int) -> int:
         taps = math.prod(self.window.kernel)
-        return int(self._column if axis else self.kernel.shape[0] // self.groups * taps)
+        return int(self.kernel.shape[1] * taps if axis else self.kernel.shape[0] // self.groups * taps)
 
     def entrywise(self, function: Function) -> Convolution:
         return self._with(function(self.kernel))
 
     def forward(self, rows: NDArray[Any]) -> NDArray[Any]:
-        dtype = np.result_type(rows, self.kernel)
-        weight = self.kernel.reshape(self.groups, -1, self._column).astype(dtype, copy=False)
-        result = np.empty((len(rows), self.groups, weight.shape[1], *self.outputs), dtype=dtype)
-        for some, parts in self._tiles(len(rows)):
-            windows = self._windows(rows[some].astype(dtype, copy=False))
-            for part in parts:
-                columns = windows[_at(..., *part)]
-                sizes = columns.shape[-len(part) :]
-                product = weight @ columns.reshape(len(columns), self.groups, self._column, -1)
-                result[_at(some, ..., *part)] = product.reshape(*product.shape[:3], *sizes)
-        return result.reshape(len(rows), self.shape[0])
+        map_, rows = self._of_one_type(rows)
+        x, result, out, place = self._views(rows, (self.channels, *self.spatial), (len(self.kernel), *self.outputs))
+        map_._forwards.into(x, out, place)
+        return result
 
     def backward(self, rows: NDArray[Any]) -> NDArray[Any]:
-        dtype = np.result_type(rows, self.kernel)
-        weight = self.kernel.reshape(self.groups, -1, self._column).astype(dtype, copy=False).transpose(0, 2, 1)
-        inside = tuple(slice(b, b + n) for b, n in zip(self.window.before, self.spatial, strict=True))
-        result = np.empty((len(rows), self.channels, *self.spatial), dtype=dtype)
-        tensor = rows.reshape(len(rows), self.groups, weight.shape[2], *self.outputs)
-        for some, parts in self._tiles(len(rows)):
-            padded = np.zeros((some.stop - some.start, self.channels, *self._padded_sizes), dtype=dtype)
-            for part in parts:
-                g = tensor[_at(some, ..., *part)]
-                columns = weight @ g.reshape(*g.shape[:3], -1)
-                self._add_up(columns.reshape(*padded.shape[:2], *self.window.kernel, *g.shape[3:]), part, padded)
-            result[some] = padded[_at(..., *inside)]
-        return result.reshape(len(rows), self.shape[1])
+        map_, rows = self._of_one_type(rows)
+        x, result, out, place = self._views(rows, (len(self.kernel), *self.outputs), (self.channels, *self.spatial))
+        for phases, own in map_._backwards:
+            some = out[_at(..., *phases[:place], slice(None), *phases[place:])]
+            if own is None:
+                some[...] = 0
+            else:
+                own.into(x, some, place)
+        return result
 
     def block(self, rows: Index) -> sparse.csr_array:
         """Some rows, written out; in each, taps in order, and all channels of a tap."""
@@ -238,61 +226,91 @@ class Convolution(Operator):
         return Convolution(kernel, self.spatial, self.window, self.groups)
 
     @property
-    def _column(self) -> int:
-        """Numbers in one window of one group."""
-        return int(self.kernel.shape[1] * math.prod(self.window.kernel))
+    def _grouped(self) -> NDArray[Any]:
+        return self.kernel.reshape(self.groups, -1, *self.kernel.shape[1:])
+
+    @property
+    def _axes(self) -> list[Axis]:
+        w = self.window
+        sizes = zip(self.outputs, self.spatial, w.strides, w.before, w.dilations, w.kernel, strict=True)
+        return [Axis(o, n, stride, -before, d, taps) for o, n, stride, before, d, taps in sizes]
+
+    @cached_property
+    def _forwards(self) -> Sliding:
+        """From the input to the outputs: gathered, but where few channels are made of many and strides are 1."""
+        kernel, axes = self._grouped, self._axes
+        made, given, taps, *_ = kernel.shape[1:]
+        if any(axis.stride > 1 for axis in axes) or made * taps >= given:
+            return Gathered(kernel, axes)
+        turned = np.flip(kernel, axis=tuple(range(3, kernel.ndim)))
+        back = [Axis(a.long, a.short, 1, -a.first - (a.taps - 1) * a.step, a.step, a.taps) for a in axes]
+        return Spread(turned, back)
+
+    @cached_property
+    def _backwards(self) -> list[tuple[tuple[slice, ...], Sliding | None]]:
+        """From the outputs to places of the input that have the same taps; None where these are none.
+
+        Where few channels are made of many, products are spread over all places at once.
+        """
+        kernel, axes = self._grouped.swapaxes(1, 2), self._axes
+        made, given, taps, *_ = kernel.shape[1:]
+        if made * taps < given * min(axes[0].stride, taps):
+            return [((slice(None),) * len(axes), Spread(kernel, axes))]
+        found: list[tuple[tuple[slice, ...], Sliding | None]] = []
+        for phases in itertools.product(*map(self._phases, range(len(axes)))):
+            own = kernel
+            for i, (_, some, _) in enumerate(phases):
+                own = own.take(some, axis=3 + i)
+            sliding = Gathered(own, [axis for _, _, axis in phases]) if own.size else None
+            found.append((tuple(place for place, _, _ in phases), sliding))
+        return found
+
+    def _phases(self, axis: int) -> Iterator[tuple[slice, Index, Axis]]:
+        """Places along an axis that have the same taps, these taps, the last one first, and the outputs they read."""
+        w, size = self.window, self.spatial[axis]
+        stride, dilation, before = w.strides[axis], w.dilations[axis], w.before[axis]
+        for phase in range(min(stride, size)):
+            first = phase + before - np.arange(w.kernel[axis]) * dilation
+            taps = np.flatnonzero(first % stride == 0)[::-1]
+            start = int(first[taps[0]]) // stride if len(taps) else 0
+            step = dilation // math.gcd(dilation, stride)
+            count = -(-(size - phase) // stride)
+            yield slice(phase, None, stride), taps, Axis(count, self.outputs[axis], 1, start, step, len(taps))
+
+    def _of_one_type(self, rows: NDArray[Any]) -> tuple[Convolution, NDArray[Any]]:
+        dtype = np.result_type(rows, self.kernel)
+        map_ = self if self.dtype == dtype else self._with(self.kernel.astype(dtype))
+        return map_, rows.astype(dtype, copy=False)
+
+    def _views(
+        self, rows: NDArray[Any], given: Sequence[int], made: Sequence[int]
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], int]:
+        """Rows by groups and sizes, what is to be returned and its view, and the place of the batch among the sizes.
+
+        A batch that is laid out by columns comes last and is returned so; else it comes second.
+        """
+        (count, _), size = rows.shape, math.prod(made)
+        if count > 1 and abs(rows.strides[0]) < abs(rows.strides[1]):
+            place, result = len(self.spatial), np.empty((size, count), dtype=rows.dtype).T
+        else:
+            place, result = 1, np.empty((count, size), dtype=rows.dtype)
+        order = list(range(1, 3 + len(self.spatial)))
+        order.insert(2 + place, 0)
+        x, out = (
+            a.reshape(count, self.groups, shape[0] // self.groups, *shape[1:]).transpose(order)
+            for a, shape in ((rows, given), (result, made))
+        )
+        return x, result, out, place
 
     @cached_property
     def _taps_first(self) -> NDArray[Any]:
         flat = self.kernel.reshape(*self.kernel.shape[:2], -1)
         return np.ascontiguousarray(flat.transpose(0, 2, 1))
 
-    @cached_property
+    @property
     def _padded_sizes(self) -> tuple[int, ...]:
         """The sizes of the input with its padding."""
         return tuple(b + n + a for b, n, a in zip(self.window.before, self.spatial, self.window.after, strict=True))
-
-    def _extent(self, axis: int) -> int:
-        return (self.window.kernel[axis] - 1) * self.window.dilations[axis] + 1
-
-    def _tiles(self, count: int) -> Iterator[tuple[slice, list[tuple[slice, ...]]]]:
-        """Rows of a batch that are taken together, and parts of the output whose columns fit: cut along one axis."""
-        axis = int(np.argmax(self.outputs))
-        length = self.outputs[axis]
-        step = max(1, min(length, _TILE * length // self.copied))
-        cuts = [slice(lo, min(lo + step, length)) for lo in range(0, length, step)]
-        parts = [tuple(cut if i == axis else slice(0, n) for i, n in enumerate(self.outputs)) for cut in cuts]
-        rows = max(1, _TILE // self.copied)
-        for start in range(0, count, rows):
-            working.step()
-            yield slice(start, min(start + rows, count)), parts
-
-    def _windows(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """A view of the padded rows: (batch, channels, *taps, *positions)."""
-        w = self.window
-        padded = np.zeros((len(rows), self.channels, *self._padded_sizes), dtype=rows.dtype)
-        inside = tuple(slice(b, b + n) for b, n in zip(w.before, self.spatial, strict=True))
-        padded[_at(..., *inside)] = rows.reshape(len(rows), self.channels, *self.spatial)
-        taps = [step * d for step, d in zip(padded.strides[2:], w.dilations, strict=True)]
-        places = [step * s for step, s in zip(padded.strides[2:], w.strides, strict=True)]
-        shape, strides = (*padded.shape[:2], *w.kernel, *self.outputs), (*padded.strides[:2], *taps, *places)
-        return as_strided(padded, shape, strides, writeable=False)
-
-    def _add_up(self, columns: NDArray[Any], part: tuple[slice, ...], padded: NDArray[Any]) -> None:
-        """Add (batch, channels, *taps, *positions) where the taps lie, one axis after the other, the last one first."""
-        w = self.window
-        for axis in range(len(part) - 1, -1, -1):
-            taps, place = (slice(None),) * (2 + axis), (slice(None),) * (2 + 2 * axis)
-            shape = [*columns.shape[: 2 + axis], *columns.shape[3 + axis :]]
-            reach = (shape[2 + 2 * axis] - 1) * w.strides[axis] + 1
-            shape[2 + 2 * axis] = reach + self._extent(axis) - 1
-            total = np.zeros(shape, dtype=columns.dtype)
-            for k in range(w.kernel[axis]):
-                start = k * w.dilations[axis]
-                total[_at(*place, slice(start, start + reach, w.strides[axis]))] += columns[_at(*taps, k)]
-            columns = total
-        starts = [cut.start * stride for cut, stride in zip(part, w.strides, strict=True)]
-        padded[_at(..., *(slice(s, s + n) for s, n in zip(starts, columns.shape[2:], strict=True)))] += columns
 
 
 def folded(second: Matrix, first: Matrix) -> Convolution | None:

@@ -5,8 +5,8 @@
     |t|_in  = |diag(w) t|_p or sqrt(t'Pt),      |e|_out = |diag(v) e|_q or sqrt(e'Qe)
 
 Changes are written t = S u, outcomes C e, where S is so wide that the unit ball of |.|_in lies in S times that of |.|_p
-(s_i w_i >= 1, or S'PS >= I), and C so large that |C e|_q >= |e|_out (C'C >= Q). What is proved of u -> C f(x + S u) in
-plain norms is then proved of f in the weighted ones. S and C are kept in a file and compared with the weights there.
+(s_i w_i >= 1, or S'PS >= I), and C so large that |C e|_q >= |e|_out (C'C >= Q). A bound of u -> C f(x + S u) in
+plain norms is then a bound of f in the weighted ones. S and C are kept in a file and compared with the weights there.
 
 With a diagonal S the inputs are x = S y. Inputs that do not change get a scale so small that nobody sees it: they still
 move within the region. With any other S they are (x', u) -> x = small x' + S u, at u = 0.

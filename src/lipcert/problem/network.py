@@ -31,8 +31,8 @@ from lipcert.problem.convolution import Convolution
 from lipcert.problem.maps import Matrix, fingerprint
 from lipcert.rounding import Array
 
-FORMAT_VERSION = 1  # of chains of matrices
-EXTENDED_VERSION = 2  # of files with branches or convolutions, and of the hash of networks with branches
+FORMAT_VERSION = 1  # the format of chains of matrices
+EXTENDED_VERSION = 2  # the format of files with branches or convolutions, and of the hash of networks with branches
 
 
 @dataclass(frozen=True, eq=False, init=False)

@@ -112,8 +112,8 @@ class Norm:
                 return float(grow(np.sqrt(np.asarray(row)) * np.sqrt(np.asarray(column)), 8))
 
 
-INF = Norm("inf")
-SUPPORTED: tuple[Norm, ...] = (INF, Norm("2"), Norm("1"))
+INF, EUCLIDEAN = Norm("inf"), Norm("2")
+SUPPORTED: tuple[Norm, ...] = (INF, EUCLIDEAN, Norm("1"))
 _NAMES = {"linf": "inf", "infinity": "inf", "l1": "1", "l2": "2", "1.0": "1", "2.0": "2"}
 
 

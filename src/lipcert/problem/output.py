@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lipcert.errors import InputError
+from lipcert.errors import InputError, shown
 from lipcert.problem.arrays import floats_of, whole_of
 from lipcert.rounding import Array
 
@@ -75,7 +75,8 @@ def choose_output(choice: OutputChoice | Output, outputs: int) -> Output:
     try:
         c = np.array(floats_of(choice))
     except (TypeError, ValueError):
-        raise InputError("output weights must be numbers") from None
+        ways = "give a label as a number, (i, j) for a difference, 'all' or a weight vector of numbers"
+        raise InputError(f"output={shown(choice)}: {ways}") from None
     if c.ndim == 0:
         raise InputError(
             f"output={choice}: give a whole number for a label, a pair of labels, 'all' or a weight vector"

@@ -92,8 +92,8 @@ class ProblemFacts:
 class Problem:
     """A network, a region, a norm and an output, checked against each other once.
 
-    `coordinate` is that of the input where one partial derivative alone is asked for. What later rooms derive from a
-    problem is computed once and kept in its `facts`.
+    `coordinate` is the number of an input if only the derivative by this input is asked for. Later rooms compute what
+    they derive from a problem once and keep it in its `facts`.
     """
 
     network: Network
@@ -143,8 +143,8 @@ class Problem:
     def case(self, output: int | None, coordinate: int | None, *, part: bool = False) -> Problem:
         """One of the several problems: of one output where each has its own, of one input coordinate in norm 1.
 
-        Pre-activation bounds are shared. Those that a checker cannot compute are shared only with a `part` of a proof
-        about this problem, which contains what proves them: a certificate of a case must verify by itself.
+        Pre-activation bounds are shared. Bounds that a checker cannot compute are shared only with a `part` of a proof
+        about this problem, because that proof has their multipliers; a certificate of a case must verify by itself.
         """
         chosen = self.output if output is None else choose_output(output, self.network.outputs)
         norm = Norm(self.norm.p) if self.norm.out == "inf" else self.norm

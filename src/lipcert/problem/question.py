@@ -33,7 +33,8 @@ from lipcert.steps import Expired
 Arrays = dict[str, NDArray[Any]]
 WORDS = "wording|sentence"  # the names of the arrays of `Statement.words`
 REGION = "lo|hi|center|radius|clip|side_rows|side_bounds|side_multipliers|side_point"
-NAMES = f"network|norm|output_norm|coordinate|c|scores|inputs|{FRAME_NAMES}|{REGION}"  # of the arrays of a `Question`
+# The names of the arrays of a `Question`:
+NAMES = f"network|norm|output_norm|coordinate|c|scores|inputs|lines|{FRAME_NAMES}|{REGION}"
 TEXTS = frozenset({"network", "norm", "output_norm"})
 WORDING = 1  # the version of the words below: a file with another one keeps words that nobody compares
 MOST_LETTERS = 4096  # bytes of a sentence in a file
@@ -178,6 +179,7 @@ class Question(Statement):
     coordinate: int | None = None
     frame: Frame | None = None
     objective: Objective = field(default_factory=LargestNorm)
+    first_lines: bool = False  # whether the proof needs the linear bounds that version 1.0.0 computed
 
     def __getstate__(self) -> dict[str, Any]:
         """Another process gets the hash in place of the network."""
@@ -338,9 +340,10 @@ class Question(Statement):
         """The numbers that a file keeps beside the question: they help to prove something and change no meaning.
 
         The frame has the scales of its proof; a region with half-spaces has the multipliers of the box around it, and a
-        point inside.
+        point inside. The rule of linear bounds is named where it is an older one.
         """
-        found: Arrays = {} if self.frame is None else self.frame.scales()
+        found: Arrays = {"lines": np.array(1)} if self.first_lines else {}
+        found |= {} if self.frame is None else self.frame.scales()
         return found | _numbered([_region_hints(region) for region in self.regions])
 
     @classmethod
@@ -349,18 +352,21 @@ class Question(Statement):
 
         The caller reads the objective, because `EveryCell` needs the proof that goes with it.
         """
-        network = word(arrays, "network")
+        network, first = word(arrays, "network"), "kind" not in arrays  # as in every file of version 1.0.0
+        if "lines" in arrays:
+            first = one_whole(arrays, "lines", 1, 1) == 1
         places = tuple(read_region(_of_region(arrays, k, regions)) for k in range(regions))
         match objective:
             case EveryEntry():
-                return cls(network, places, objective=objective)
+                return cls(network, places, objective=objective, first_lines=first)
             case UpperBounds():
-                return cls(network, places, c=real(arrays, "c", (None, None)), objective=objective)
+                c = real(arrays, "c", (None, None))
+                return cls(network, places, c=c, objective=objective, first_lines=first)
         out = word(arrays, "output_norm") if "output_norm" in arrays else None
         norm = parse_norms(word(arrays, "norm"), out)
         c = real(arrays, "c", (None,) if out is None else (None, None))
         coordinate = one_whole(arrays, "coordinate", 0, LARGEST_WHOLE) if "coordinate" in arrays else None
-        return cls(network, places, norm, c, coordinate, read_frame(arrays), objective)
+        return cls(network, places, norm, c, coordinate, read_frame(arrays), objective, first)
 
 
 def _unfit_places(chosen: Index, count: int) -> str | None:

@@ -1,4 +1,4 @@
-"""Where a number becomes an upper bound, and nowhere else."""
+"""A number becomes an upper bound in this room, and nowhere else."""
 
 from lipcert.proof.arithmetic import Arithmetic, prove_interval, prove_product
 from lipcert.proof.cases import Cases

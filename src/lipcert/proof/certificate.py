@@ -18,6 +18,7 @@ import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
@@ -28,6 +29,7 @@ from lipcert.bounds.interval import Interval
 from lipcert.chart.numbers import rounded_up
 from lipcert.errors import FileFormatError, InputError, MethodError
 from lipcert.files import write_npz
+from lipcert.problem.activations.versions import lines_of_1_0_0
 from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
 from lipcert.problem.norms import Norm
@@ -41,7 +43,7 @@ from lipcert.steps import expect
 
 VERSION = 3
 NOT_ASKED = "not looked at: the ordinary check proves no such bound"
-_ROOM = 1e-9  # of a claim, for the order in which another BLAS adds
+_ROOM = 1e-9  # room of a claim, relative to it, for the order in which another BLAS adds
 Mask = NDArray[np.bool_]
 
 
@@ -175,6 +177,10 @@ class NetworkCertificate(Envelope):
 
     def verify(self, subject: Network, exact: bool = False) -> Verification:
         """Check the proof about this network and compare it with the claims; with `exact` in balls as well."""
+        with lines_of_1_0_0() if self.statement.first_lines else nullcontext():
+            return self._verify(subject, exact)
+
+    def _verify(self, subject: Network, exact: bool) -> Verification:
         balls = ball_checker() if exact else None  # raises for a missing package before anything is computed
         expect(*self.cost(subject))
         refused = self.refused(subject)
@@ -264,7 +270,7 @@ class Certificate(NetworkCertificate):
 
     @property
     def region(self) -> Region:
-        """Where the bound holds."""
+        """The region on which the bound holds."""
         return self.question.region
 
     @property

@@ -25,8 +25,8 @@ from lipcert.rounding import Array
 NAMES = "specifications|cuts|reductions|names|segments|index|numbers"
 TEXTS = frozenset({"names"})
 MOST_PROOFS = 1 << 21  # in one file: the leaves of a tree
-MOST_CUTS = 1 << 20  # of one proof
-MOST_NUMBERS = 1 << 27  # of all proofs together, zeros included: what a file may ask to be laid out in memory
+MOST_CUTS = 1 << 20  # cuts of one proof
+MOST_NUMBERS = 1 << 27  # numbers of all proofs together, zeros included: a file may not ask for more memory
 _NONE = -1  # in place of a form: a proof that needs no relaxation
 _COLUMNS = 7
 

@@ -64,7 +64,7 @@ CONTENT = {
     "constant": "proof|method|upper|cases",  # and the names of each proof
     "margins": "keep|claim",
     "cells": "of_grid|claims",  # and the names of a tree
-    "jacobian": "points|lower|upper|seen_least|seen_most|least_at|most_at",  # likewise
+    "jacobian": "points|lower|upper|seen_least|seen_most|least_at|most_at",  # and the names of a tree
     "union": r"regions|part_\d{1,4}",
     "polynomial": "problem|sense|bound|cut",  # and the names of a relaxation as stated
 }
@@ -146,7 +146,7 @@ def kind_of(arrays: Mapping[str, Any]) -> str:
     if name is None:
         raise FileFormatError("not a certificate; write one with lipcert bound --certificate")
     version, kind = OF_1_0_0[name]
-    shape = (2,) if kind == "union" else ()  # of several regions the version, and how many regions there are
+    shape = (2,) if kind == "union" else ()  # a file of several regions has the version and the number of regions
     found = int(whole(arrays, name, shape, 0, LARGEST_WHOLE).reshape(-1)[0])
     if found != version:
         raise FileFormatError(f"{name} of version {found}; this lipcert reads version {version} of it, and {VERSION}")

@@ -22,7 +22,7 @@ g_k v_k <= t_k z_k where
     on, v = z:   t = g;       off, v = alpha z:   t = alpha g;       open, g <= 0:   any t from g to alpha g
 
 and a sign allows more of z_k: c_k = t_k + lambda_k (on), t_k - lambda_k (off), lambda >= 0. A block that only adds up
-has c = g, whatever number that is: an interval contains it. What is left is
+has c = g, whatever number that is: an interval contains it. The sum over all blocks is
 
     0 <= sum lambda_k |z_k| <= constant + (sum_k A_k0' c_k) x.
 
@@ -49,15 +49,15 @@ from lipcert.problem.region import Region, ball_of, hull, sides_of
 from lipcert.rounding import Array, add_down, add_up, grow
 
 Index = NDArray[np.int64]
-Signs = NDArray[np.int8]  # of all hidden neurons: 1 where z >= 0, -1 where z <= 0, 0 where nothing is known
+Signs = NDArray[np.int8]  # signs of all hidden neurons: 1 for z >= 0, -1 for z <= 0, 0 if nothing is known
 Exact = tuple[NDArray[np.object_], int]  # whole numbers, and the exponent of a power of two that multiplies them all
 
-_ROOM = 1e-9  # of the numbers that a difference is made of: far more than rounding changes them by
+_ROOM = 1e-9  # relative to the numbers that are subtracted: far more than rounding changes them by
 _LEAST_ROOM = 1e-290  # and more than what underflows
-_COUNTS = 1e-9  # of the largest weight: a weight that is less is nothing but rounding of a solver
+_COUNTS = 1e-9  # relative to the largest weight: a smaller weight is rounding of a solver
 _MOST_INPUTS = 60  # elimination of so many takes about half a second
-_MOST_PRODUCTS = 1 << 20  # of whole numbers in the rows of one set: about a tenth of a second
-_MOST_ENTRIES = 1 << 24  # of all weights laid out as matrices
+_MOST_PRODUCTS = 1 << 20  # products of whole numbers in the rows of one set: about a tenth of a second
+_MOST_ENTRIES = 1 << 24  # entries of all weights as dense matrices
 
 
 def row_count(net: Network, region: Region) -> int:
@@ -269,8 +269,36 @@ def no_interior_unbounded(net: Network, pre: tuple[Interval, ...], c: Array, bas
     pre-activation bounds `pre`; without a basis the first block's must be zero."""
     if not covers(net) or c.shape != (net.neurons,) or not np.all(np.isfinite(c)):
         return False
-    with np.errstate(all="ignore"):
-        return _proves(net, pre, [row[None, :] for row in np.split(c, np.cumsum(net.shape[1:-2]))], basis)
+    found = needed_signs(net, c, basis)
+    if found is None:
+        return False
+    on, off, unknown = sign_states(pre)
+    if np.any((on & ~found.on) | (off & ~found.off) | (unknown & ~found.open)):
+        return False
+    sure = np.any((on & found.on_more) | (off & found.off_more))
+    return found.constant < 0 or bool(sure and found.constant <= 0)
+
+
+def sign_states(pre: Sequence[Interval]) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which neurons of one cell are on, which are off, and which have no known sign; those with z = 0 are neither."""
+    lo, hi = (np.concatenate([np.ravel(z[k]) for z in pre]) for k in (0, 1))
+    on, off = lo >= 0, hi <= 0
+    return on & ~off, off & ~on, ~(on | off)
+
+
+@dataclass(frozen=True, eq=False)
+class NeededSigns:
+    """What coefficients prove on the whole space: which neurons may be on, off, or open in a cell without interior.
+
+    `on_more` and `off_more` say which lambda of the first block are positive where its neuron is on, or off.
+    """
+
+    on: NDArray[np.bool_]
+    off: NDArray[np.bool_]
+    open: NDArray[np.bool_]
+    on_more: NDArray[np.bool_]
+    off_more: NDArray[np.bool_]
+    constant: float
 
 
 def covers(net: Network) -> bool:
@@ -280,33 +308,35 @@ def covers(net: Network) -> bool:
     return net.depth > 0 and known and exact and net.activations[0].kinked and [i for i, _ in net.readers[0]] == [1]
 
 
-def _proves(net: Network, pre: tuple[Interval, ...], c: list[Array], basis: NDArray[np.int64]) -> bool:
-    own = [Interval(row, row) for row in c]
-    first = _solved(dense(net.blocks[0].terms[0][1]), c[0][0], basis)
-    if first is None:
-        return False
-    own[0] = first
-    sure = False  # some lambda of the first block is positive
-    for i in range(net.depth, 0, -1):
-        readers = [(w.T, own[r - 1]) for r, w in net.readers[i] if r <= net.depth]
-        g = finite_sum(readers) if readers else Interval(np.zeros_like(c[i - 1]), np.zeros_like(c[i - 1]))
-        if net.activations[i - 1] == IDENTITY:
-            own[i - 1] = g
-            continue
-        alpha = np.full_like(g.lo, net.activations[i - 1].alpha)
-        low = np.where((g.lo == 0) & (g.hi == 0), 0.0, scaled(Interval(alpha, alpha), g).lo)
-        on, off = pre[i - 1].lo >= 0, pre[i - 1].hi <= 0
-        x = own[i - 1]
-        fits = (off | (x.lo >= g.hi)) & (on | (x.hi <= low)) & (on | off | (g.hi <= 0))  # where z = 0, anything does
-        if not np.all(fits):
-            return False
-        if i == 1:
-            rows = np.any(dense(net.blocks[0].terms[0][1]) != 0, axis=1)
-            sure = bool(np.any(rows & ((on & ~off & (x.lo > g.hi)) | (off & ~on & (x.hi < low)))))
-    total = finite_sum([(b.bias[None, :], x) for b, x in zip(net.hidden, own, strict=True)])
-    nothing = not any(b.bias.any() for b in net.hidden)
-    constant = 0.0 if nothing else float(total.hi[0, 0])
-    return constant < 0 or (sure and constant <= 0)
+def needed_signs(net: Network, c: Array, basis: Index) -> NeededSigns | None:
+    """The signs with which these coefficients, with those of `basis` in the first block solved for, prove something;
+    None where they prove nothing of any cell."""
+    with np.errstate(all="ignore"):
+        own = [Interval(row, row) for row in (part[None, :] for part in np.split(c, np.cumsum(net.shape[1:-2])))]
+        first = _solved(dense(net.blocks[0].terms[0][1]), own[0].lo[0], basis)
+        if first is None:
+            return None
+        own[0], allowed = first, list[NDArray[np.bool_]]()
+        more = np.zeros((2, net.neurons), dtype=bool)
+        for i in range(net.depth, 0, -1):
+            x = own[i - 1]
+            readers = [(w.T, own[r - 1]) for r, w in net.readers[i] if r <= net.depth]
+            g = finite_sum(readers) if readers else Interval(np.zeros_like(x.lo), np.zeros_like(x.lo))
+            if net.activations[i - 1] == IDENTITY:
+                own[i - 1] = g
+                allowed.insert(0, np.ones((3, x.lo.shape[1]), dtype=bool))
+                continue
+            alpha = np.full_like(g.lo, net.activations[i - 1].alpha)
+            low = np.where((g.lo == 0) & (g.hi == 0), 0.0, scaled(Interval(alpha, alpha), g).lo)
+            on, off = x.lo >= g.hi, x.hi <= low
+            allowed.insert(0, np.concatenate([on, off, on & off & (g.hi <= 0)]))
+            if i == 1:
+                rows = np.any(dense(net.blocks[0].terms[0][1]) != 0, axis=1)
+                more[:, : len(rows)] = rows & np.concatenate([x.lo > g.hi, x.hi < low])
+        total = finite_sum([(b.bias[None, :], x) for b, x in zip(net.hidden, own, strict=True)])
+    constant = float(total.hi[0, 0]) if any(b.bias.any() for b in net.hidden) else 0.0
+    on, off, unknown = np.concatenate(allowed, axis=1)
+    return NeededSigns(on, off, unknown, more[0], more[1], constant)
 
 
 def _solved(rows: Array, c: Array, basis: NDArray[np.int64]) -> Interval | None:

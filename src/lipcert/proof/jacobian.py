@@ -49,11 +49,12 @@ from lipcert.proof.verification import Verification
 from lipcert.rounding import Array
 from lipcert.steps import step
 
-Worth = Callable[[Index, Index, Interval], Array]  # of cells, scores, entries: how much each matters, with a sign
+# Maps cells, scores and entries to the weight of each entry, which has a sign.
+Worth = Callable[[Index, Index, Interval], Array]
 ENDS = ("lower", "upper", "seen_least", "seen_most")
 PLACES = ("least_at", "most_at")
-_ROOM = 1e-9  # of the larger end of a claim, for the order in which another BLAS adds
-_POINTS = 256  # that are evaluated together
+_ROOM = 1e-9  # room of a claim, relative to its larger end, for the order in which another BLAS adds
+_POINTS = 256  # points that are evaluated together
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +233,7 @@ class JacobianCertificate(NetworkCertificate):
 
     kind: ClassVar[str] = "jacobian"
 
-    question: Question  # whose objective is `EveryEntry`
+    question: Question  # its objective is `EveryEntry`
     splits: Tree
     claims: Interval
     points: Array
@@ -265,7 +266,7 @@ class JacobianCertificate(NetworkCertificate):
 
     @property
     def region(self) -> Region:
-        """Where the claims hold."""
+        """The region on which the claims hold."""
         return self.question.region
 
     @property
@@ -317,7 +318,7 @@ class JacobianCertificate(NetworkCertificate):
         return CheckedBounds(found, unseen=self.unseen(lambda points: entries_at(net, points, self.scores)))
 
     def check_with_balls(self, net: Network, balls: Any) -> CheckedBounds:
-        """The same in ball arithmetic."""
+        """Do what `check` does in ball arithmetic."""
         found: CheckedBounds = balls.entries_with_balls(self, net)
         return found
 
@@ -385,7 +386,7 @@ def seen_with_room(seen: Interval) -> Interval:
 
 
 def _signed(moved: Array, value: Array) -> Array:
-    """Where a number would change its sign, or is zero, it is left where the sign is."""
+    """The moved numbers; a number that would change its sign is halved instead, and a zero stays zero."""
     return np.where(np.sign(moved) == np.sign(value), moved, np.where(value == 0, 0.0, value / 2))
 
 

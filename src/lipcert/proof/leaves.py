@@ -57,7 +57,7 @@ from lipcert.rounding import Array, best
 
 SIDES = "half-spaces"  # the name of an empty cell's multipliers, one for every neuron and then for the region's
 COEFFICIENTS, BASIS = "coefficients", "basis"  # the same on the whole space (`proof.interior`)
-ROWS = "rows"  # of a cell of a bounded region without interior (`proof.interior`)
+ROWS = "rows"  # a cell of a bounded region has no interior (`proof.interior`)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ def are_places(numbers: Array, count: int) -> bool:
     return bool(np.all((numbers >= 0) & (numbers < count) & (numbers == np.rint(numbers))))
 
 
-Leaf = Arithmetic | Empty | Multipliers  # that is bounded on its cell
+Leaf = Arithmetic | Empty | Multipliers  # a leaf that is bounded on its cell
 BY_INTERVALS, BY_LINES = INTERVAL, LINEAR
 
 NAMES = "leaf_kinds|leaf_nogoods|nogood_literals|nogood_rows|nogood_numbers"
@@ -385,7 +385,7 @@ def leaf_bounds(problem: Problem, neurons: Index, signs: Signs) -> Array:
 
 
 def whole_leaf_bounds(problem: Problem, neurons: Index, signs: Signs) -> LinearBounds:
-    """The same for the whole map, with all that linear bounds say."""
+    """Linear bounds of the whole map on the inputs with these signs, a row for each set of inputs."""
     return map_bounds(problem.network, leaf_slopes(problem, neurons, signs), problem.norm)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -56,6 +56,7 @@ class MarginCertificate(NetworkCertificate):
     box: Box
     proofs: tuple[MarginProof, ...]
     claims: tuple[float, ...]
+    first_lines: bool = False  # as `Question` has it
 
     def __repr__(self) -> str:
         return f"MarginCertificate({len(self.proofs)} rows of scores, {self.box!r})"
@@ -63,7 +64,8 @@ class MarginCertificate(NetworkCertificate):
     @property
     def statement(self) -> Question:
         """The question that it answers, in full."""
-        return Question.of_scores(self.network, self.box, np.array([proof.c for proof in self.proofs]))
+        rows = np.array([proof.c for proof in self.proofs])
+        return replace(Question.of_scores(self.network, self.box, rows), first_lines=self.first_lines)
 
     @property
     def claimed(self) -> Interval:
@@ -96,7 +98,7 @@ class MarginCertificate(NetworkCertificate):
         )
 
     def check_with_balls(self, net: Network, balls: Any) -> CheckedBounds:
-        """The same in ball arithmetic."""
+        """Compute the bound of each row again in ball arithmetic."""
         return CheckedBounds.from_uppers(np.array(balls.margins_with_balls(self, net)))
 
     def unproved(self, found: CheckedBounds, who: str) -> str | None:
@@ -159,7 +161,7 @@ def read_margins(arrays: Mapping[str, Any]) -> MarginCertificate:
     """The certificate of a file."""
     question = Question.read(arrays, UpperBounds())
     count = len(question.c)
-    if not 1 <= count <= MAX_ROWS:  # of none at all "proved" would be true, and say nothing
+    if not 1 <= count <= MAX_ROWS:  # "proved" would be true of no margin at all, and say nothing
         raise FileFormatError(f"{count or 'no'} margins; a file has 1 to {MAX_ROWS:,}")
     if not isinstance(question.region, Box):
         raise FileFormatError("margins hold on a box, and the file has none")
@@ -167,4 +169,5 @@ def read_margins(arrays: Mapping[str, Any]) -> MarginCertificate:
     claims = real(arrays, "claim", (count,), -np.inf, np.inf)
     rows = zip(question.c, keep, decode_numbers(arrays, count), strict=True)
     proofs = tuple(MarginProof(row, np.inf, int(size), *both) for row, size, both in rows)
-    return MarginCertificate(question.network_sha256, question.region, proofs, tuple(claims.tolist()))
+    claimed = tuple(claims.tolist())
+    return MarginCertificate(question.network_sha256, question.region, proofs, claimed, question.first_lines)

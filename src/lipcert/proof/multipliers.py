@@ -110,7 +110,8 @@ def sparse_slack(problem: RankTwoProblem, multipliers: Array) -> tuple[Any, Arra
     B = sparse.coo_array((np.abs(own), (problem.ia, problem.ib)), (nf, nf)).tocsr()
     n = 2 * nf + problem.terms + 16
     reach: Any = A @ (B @ (A.T @ ones)) + A @ (B.T @ (A.T @ ones)) + abs(C) @ ones
-    underflow = n * TINY * (1.0 + float(A.sum())) ** 2 * problem.size  # of lambda/2, then times two entries of F
+    # Underflow of lambda/2, then of its product with two entries of F.
+    underflow = n * TINY * (1.0 + float(A.sum())) ** 2 * problem.size
     error = grow(gamma(n) * np.asarray(reach) + underflow, n + 8)
     return S, error
 
@@ -155,7 +156,7 @@ class Multipliers:
         return self.check_rows(problem, self.specification)
 
     def check_rows(self, problem: Problem, specification: Specification) -> float:
-        """The same with the rows of another specification: that of a cell, with its half-spaces."""
+        """The bound with the rows of another specification: that of a cell, with its half-spaces."""
         relaxation = build(problem, specification)
         found = self.fitted(relaxation)
         return np.inf if found is None else check(relaxation, *found).upper

@@ -59,7 +59,7 @@ class System:
     q: Array
     bias: Array
     slack: Array
-    ball: Ball | None = None  # where the region is one; the box is around it
+    ball: Ball | None = None  # the region, if it is a ball; the box is around it
     sides: tuple[Array, Array] | None = None  # A and b of half-spaces A x <= b of the region
     exact: Rows | None = None  # for `interior`
 
@@ -224,10 +224,13 @@ def refusal(problem: Problem) -> str | None:
 
 @dataclass(frozen=True, eq=False)
 class Nogoods:
-    """Refused sets of signs. Of every one its literals, rows (nogood, neuron, sign), and the entries of y and t that
-    are not zero, rows (nogood, row) with their `numbers`: row k < neurons is y_k, row neurons + k is t_k, and behind
+    """Refused sets of signs, in tables that name the nogood first.
+
+    `literals` has a row (nogood, neuron, sign) for every literal. `rows` has a row (nogood, row) for every entry of y
+    and t that is not zero, with its number in `numbers`: row k < neurons is y_k, row neurons + k is t_k, and behind
     them come the half-spaces of the region. Behind all of these come the rows of `interior`: a nogood that has some
-    names the rows that cancel, and needs no numbers."""
+    names the rows that cancel, and needs no numbers.
+    """
 
     count: int
     literals: Index

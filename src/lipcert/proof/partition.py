@@ -197,7 +197,7 @@ class PartitionCertificate(NetworkCertificate):
             return self._no_bounds(str(error))
 
     def check_with_balls(self, net: Network, balls: Any) -> CheckedBounds:
-        """The same in ball arithmetic."""
+        """Compute the bound of every cell again in ball arithmetic."""
         return CheckedBounds.from_uppers(balls.cells_with_balls(self, net))
 
     @property

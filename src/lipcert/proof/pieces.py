@@ -32,13 +32,13 @@ from lipcert.rounding.definite import is_positive
 Index = NDArray[np.int64]
 
 FAR = 2.0**400  # numbers beyond this are none that a proof can be made with
-_NARROW = 1e-3  # of its larger end: an interval of slopes that is shorter is centred
+_NARROW = 1e-3  # relative to its larger end: a shorter interval of slopes is replaced by its center
 APART = 1.25  # times what rounding does: a proof is made with it, so that a checker with another BLAS finds it too
-_GROWTH = 2.0  # of the shift, when a piece is not positive
-_TRIES = 48  # of shifts; the search begins below the one of the piece before
+_GROWTH = 2.0  # factor of the shift when a piece is not positive
+_TRIES = 48  # shifts that are tried; the first is below that of the piece before
 _LARGE = 400  # the order from which a factorisation is dear: shifts begin higher, and do not fall again
-_MOST = 0.5  # of the diagonal: a larger shift proves nothing worth having
-_LEAST_INPUT = 1e-10  # of the mean of Lambda: smaller entries are raised to it
+_MOST = 0.5  # relative to the diagonal: a larger shift proves nothing worth having
+_LEAST_INPUT = 1e-10  # relative to the mean of Lambda: smaller entries are raised to it
 LIMITS = (1e13, 1e10, 1e7, 1e5, 1e3)  # times what a multiplier of a narrow interval must be: the last ones lose more to
 # it, and less to rounding where a block is wider than what it reads
 _GOOD = 12  # shifts that were raised no more often than this lose nothing that is worth another limit
@@ -168,7 +168,7 @@ class Errors:
 
 @dataclass(frozen=True, eq=False)
 class PlainErrors:
-    """The same of 2 T - V V' - left, V = off rows / sqrt(X): a piece whose X is diagonal, and eliminated."""
+    """The errors of 2 T - V V' - left, V = off rows / sqrt(X): a piece whose X is diagonal, and eliminated."""
 
     V: Array
     t: Array
@@ -186,7 +186,7 @@ class PlainErrors:
 
 @dataclass(frozen=True, eq=False)
 class HeadErrors:
-    """The same of the last piece, X - tau H'H, the entries of H being off by at most `doubt`."""
+    """The errors of the last piece, X - tau H'H, the entries of H being off by at most `doubt`."""
 
     X: Array
     head: Array
@@ -342,7 +342,7 @@ class _Run:
         return None
 
     def _after_diagonal(self, X: Array, layer: Layer) -> Array | None:
-        """The same where X is diagonal, as at the input of a ReLU network: it is eliminated, and the order is less."""
+        """The step behind a diagonal X, as at the input of a ReLU network: X is eliminated, and the order is less."""
         if not np.all((X > 1.0 / FAR) & (X < FAR)):
             return None
         V = layer.off[:, None] * layer.rows / np.sqrt(X)

@@ -33,7 +33,7 @@ from lipcert.problem.region import Ball, Polytope
 from lipcert.rounding import Array, gamma, grow, sum_up
 
 Terms = tuple[NDArray[np.int32], Array]  # rows of variables (-1 stands for 1), coefficients
-MAX_ENTRIES = 4_000_000  # of all rows together: some seconds
+MAX_ENTRIES = 4_000_000  # entries of all rows together: some seconds
 
 
 def refusal(problem: Problem, method: str) -> str | None:

@@ -1,6 +1,6 @@
 """Pre-activation bounds made sharper than those of a checker by multipliers of linear rows, and proofs with them.
 
-For a neuron k of a block, the rows of `nogoods` over the neurons of the blocks before it hold at every input. So
+For a neuron k of a block, the rows of `nogoods` over the neurons of the blocks before it hold at every input. Then
 
     z_k <= max over the boxes of x, v, w of  z_k(x, v) + sum y_j (s_j z_j - v_j + w_j) + sum t_j (1 - p_j v_j - q_j w_j)
 

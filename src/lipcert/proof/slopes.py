@@ -52,7 +52,7 @@ class Part:
         return self.row, self.column
 
     def multipliers(self, program: SlopeProgram) -> SlopeMultipliers | None:
-        """As the program has them; None where there are more or fewer."""
+        """The multipliers block by block, as the program has them; None if their number is wrong."""
         widths = program.widths[1:]
         if len(self.neurons) != sum(widths):
             return None

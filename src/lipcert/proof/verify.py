@@ -32,11 +32,12 @@ def verify(
     net: the network that it is about, or the path of its file, or a torch module. For a certificate of a polynomial
         problem: the problem.
     exact: prove it a second time in ball arithmetic (extra `exact`: python-flint); both checks must prove the claim.
+        Proofs about polynomial problems, and those of methods as the paper states them (`literal`), are refused.
     time_limit: seconds, after which nothing is proved; without it the check takes what the file needs.
 
     Rows are rebuilt from the network, so nothing that the file says about them is believed; the hash, the signs of the
     multipliers and the semidefiniteness are checked, and the bound is computed again with outward rounding. The answer
-    has the statement of the certificate: the question in full, in words. What has to be trusted is listed in
+    has the statement of the certificate: the question in full, in words. The code that has to be trusted is listed in
     docs/trust.md.
     """
     loaded = as_certificate(certificate)
@@ -47,7 +48,7 @@ def verify(
             with within(time_limit):
                 return verify(loaded, net, exact=exact)
         except Expired as error:
-            claim = getattr(loaded, "claim", np.nan)  # of one number; files with many have none for all of them
+            claim = getattr(loaded, "claim", np.nan)  # a file with many numbers has no single claim
             return Verification(False, np.inf, claim, str(error), loaded.statement)
     if not isinstance(loaded.statement, Question):
         return loaded.verify(net, exact)

@@ -90,7 +90,7 @@ def _batch_words(shape: tuple[int, ...]) -> str:
 
 
 def from_torch(module: TorchModule, input_shape: Sequence[int] | None = None) -> Network:
-    """As `lipcert.from_torch`. It is imported here, because checking a certificate of a file needs no torch reader."""
+    """`lipcert.from_torch`; its reader is imported here, because a check of a file needs no torch reader."""
     from lipcert.readers.torch import from_torch as read_module
 
     return read_module(module, input_shape)

@@ -31,8 +31,8 @@ from lipcert.rounding import Array
 def read(path: Path, *, normalize: bool = False) -> Network:
     """The network, fed with normalised inputs; with `normalize`, with raw inputs and giving raw outputs.
 
-    The format also clips inputs to their smallest and largest values. That is not affine and is left out: it makes
-    no difference for inputs between them.
+    The format also clips inputs to their smallest and largest values. Clipping is not affine and is left out: it
+    makes no difference for inputs between these values.
     """
     with located(path):
         return _network(_NumberLines(contents(path)), normalize)

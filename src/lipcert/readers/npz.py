@@ -16,7 +16,7 @@ from scipy import sparse
 
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files import MAX_WIDTH
-from lipcert.files.archive import Archive, Expected
+from lipcert.files.archive import Archive, Expected, holds
 from lipcert.files.boundary import located, parsing, quoted
 from lipcert.problem.activations import IDENTITY, KINDS, RELU, Activation
 from lipcert.problem.blocks import Affine, Block
@@ -31,7 +31,7 @@ _NAMES = re.compile(
 _INDEX = ("_indices", "_indptr")
 _SPARSE = ("_data", "_indices", "_indptr", "_shape")
 _CONVOLUTION = ("_kernel", "_geometry")
-_LONGEST_GEOMETRY = 1 + 6 * 8  # of a convolution over eight axes
+_LONGEST_GEOMETRY = 1 + 6 * 8  # the numbers that describe a convolution over eight axes
 
 
 def read(path: Path) -> Network:
@@ -39,7 +39,13 @@ def read(path: Path) -> Network:
     with located(path):
         content = "a network, which holds W1, b1, W2, b2, ... with weights (out, in)"
         advice = "export the network again"
-        return _network(Archive(path, Expected(_NAMES, content, advice, frozenset({"activations"}), _INDEX)))
+        try:
+            arrays = Archive(path, Expected(_NAMES, content, advice, frozenset({"activations"}), _INDEX))
+        except FileFormatError:
+            if holds(path, "network"):  # the hash that every certificate of a network has
+                raise FileFormatError("a certificate, not a network; give the file of the network") from None
+            raise
+        return _network(arrays)
 
 
 def _network(arrays: Archive) -> Network:

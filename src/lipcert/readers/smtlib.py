@@ -17,7 +17,7 @@ Index = tuple[int, ...]
 _VARIABLE = re.compile(r"([XY])((?:_\d{1,9})+)\Z")
 _NUMBER = re.compile(r"[+-]?(?:\d{1,400}\.?\d{0,400}|\.\d{1,400})(?:[eE][+-]?\d{1,3})?\Z")
 _RELATIONS = {"<=": (1,), "<": (1,), ">=": (-1,), ">": (-1,), "=": (1, -1)}
-_BITS = 20_000  # of a number that products lead to
+_BITS = 20_000  # binary digits of a number that results from products
 
 
 class Atom(NamedTuple):

@@ -6,9 +6,9 @@
     (assert (or (and (<= Y_0 Y_1)) (and (<= Y_0 Y_2))))
 
 Bounds of single inputs by numbers, alone or under `and`, make a box; linear inequalities of several inputs are
-half-spaces that cut it. `or` over inputs makes several such regions, one for each way to choose. What concerns outputs
-only is left aside; inputs beside outputs in one inequality are refused. Inputs may have several indices, X_0_0_1,
-counted row by row. Numbers are decimal fractions; the regions of floats contain theirs.
+half-spaces that cut it. `or` over inputs makes several such regions, one for each way to choose. Assertions
+about outputs only are left aside; inputs beside outputs in one inequality are refused. Inputs may have several indices,
+X_0_0_1, counted row by row. Numbers are decimal fractions; the regions of floats contain theirs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lipcert.files.boundary import located, quoted
 from lipcert.problem.region import Box, Polytope
 from lipcert.readers.smtlib import Atom, Form, Index, Inequality, forms, inequalities, kinds_of, variable
 
-MAX_BYTES = 1 << 26  # of text, after decompression
+MAX_BYTES = 1 << 26  # bytes of text, after decompression
 MAX_REGIONS = 1000  # ways to choose among the alternatives of `or`
 _MAX_NAMED = 3  # inputs without a bound that a message names
 _IGNORED = {"set-logic", "set-info", "set-option", "check-sat", "get-model", "exit"}

@@ -1,1 +1,1 @@
-"""The fast road: relaxations as one moment matrix with rank-two rows."""
+"""Relaxations as one moment matrix with rank-two rows, which the solvers of this package are made for."""

@@ -42,7 +42,7 @@ from lipcert.rounding import UNIT, Array, grow
 
 CROSS_CODES = 8  # exchanged or not, p, q
 CROSSES_UP_TO = 400  # the order of the matrix: products of two dense forms cost the solver its sparsity
-_CROSS_STEPS = 16  # of t between two powers of two
+_CROSS_STEPS = 16  # steps of t between two powers of two
 _CROSS_RANGE = 60 * _CROSS_STEPS
 CROSS_TERMS = 4
 
@@ -274,7 +274,7 @@ class _FactorTable:
 
     forms: Any
     errors: Array
-    rank: Index  # of every entry of y among those with factors, -1 for the others
+    rank: Index  # rank of every entry of y among those with factors, -1 for the others
 
     @classmethod
     def of(cls, relaxation: Relaxation) -> _FactorTable:
@@ -450,7 +450,7 @@ def _violated_triples(space: Space, X: Array, budget: int, tolerance: float) -> 
             for r in (1, -1):
                 violation = -(1.0 + q * row[:, None] + r * row[None, :] + q * r * rest)
                 b, c = np.nonzero(np.triu(violation > tolerance, 1))
-                if len(b) > 64:  # of one plane; the next round sees the others
+                if len(b) > 64:  # half-planes of one plane; the next round sees the others
                     most = np.argpartition(violation[b, c], -64)[-64:]
                     b, c = b[most], c[most]
                 fixed = np.ones(len(b), dtype=np.int64)

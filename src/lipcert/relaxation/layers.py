@@ -46,8 +46,8 @@ class LiftedLayer:
     doubt: Array
     z: Interval
     x: Interval  # values of the activation
-    g: Interval  # of the derivative of the output by x_i
-    q: Interval  # of the derivative of z_i along t
+    g: Interval  # bounds of the derivative of the output by x_i
+    q: Interval  # bounds of the derivative of z_i along t
     constant: Array | None = None  # s of the neurons that left the matrix, zero for the others: see partial.py
 
     def name(self, letter: str) -> str:

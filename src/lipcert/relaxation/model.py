@@ -111,7 +111,8 @@ class Family:
     equality: bool
     members: Index
     total: int
-    tolerance: Array | None = None  # of an equality: |(form)(form) - b| <= tolerance at every true point; None is exact
+    # For an equality: |(form)(form) - b| <= tolerance at every true point; None is exact.
+    tolerance: Array | None = None
     owner: Index | None = None  # the row of each product, where products are summed; None: each is a row
 
 

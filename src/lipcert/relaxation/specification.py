@@ -53,7 +53,7 @@ class Specification:
     reduction: NDArray[np.int64] | None = None
 
     def with_cuts(self, cuts: Cuts) -> Specification:
-        """The same with these cuts in place of its own."""
+        """This specification with these cuts in place of its own."""
         return replace(self, cuts=cuts)
 
 

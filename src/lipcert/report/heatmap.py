@@ -24,7 +24,7 @@ from lipcert.search.jacobian.result import Jacobian
 _LIGHT, _DARK = np.array([241.0, 246.0, 252.0]), np.array([8.0, 48.0, 107.0])
 BALANCE = 0.179  # the luminance on which black and white stand out equally
 _NUMBERS = 12  # classes up to which a square has room for its number
-_LEFT, _TOP, _WIDTH = 34.0, 40.0, 402.0  # of the matrix
+_LEFT, _TOP, _WIDTH = 34.0, 40.0, 402.0  # place and width of the matrix
 
 
 def heat_map(result: Certification) -> Drawing | None:
@@ -204,7 +204,7 @@ def _axis(lo: float, hi: float, title: str) -> Axis:
     return Axis(lo, hi, title, tuple((float(v), plain(float(f"{v:.4g}"))) for v in marks))
 
 
-_ENTRIES_LEFT, _ENTRIES_TOP, _ENTRIES_WIDTH = 56.0, 40.0, 520.0  # of the matrix
+_ENTRIES_LEFT, _ENTRIES_TOP, _ENTRIES_WIDTH = 56.0, 40.0, 520.0  # place and width of the matrix
 _ENTRIES_SIDE = 92.0  # the largest side of a square,
 _HIGH = 8.0  # and the least height of a row
 _ENTRIES_NUMBERS, _SIGNS = 60.0, 12.0  # sides from which a square has room for numbers, and for a sign

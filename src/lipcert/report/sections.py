@@ -19,7 +19,7 @@ from lipcert.robustness.decision import ATTACKED, CERTIFIED, UNDECIDED
 from lipcert.robustness.result import Certification
 from lipcert.robustness.stored import StoredJob
 
-_ROWS = 2000  # of brackets in one page
+_ROWS = 2000  # brackets in one page
 _LABELS = 1024
 
 

@@ -99,7 +99,7 @@ class DataQuestion:
 
     def to_dict(self) -> dict[str, Any]:
         """The question as a job folder states it, without `refine`: a job may be resumed with more time."""
-        norm = {} if self.norm == INF else {"norm": str(self.norm)}  # as jobs were before there were others
+        norm = {} if self.norm == INF else {"norm": str(self.norm)}  # jobs had no norm before others than inf existed
         return norm | {
             "network": self.net.sha256,
             "data": self.data.sha256,

@@ -153,7 +153,7 @@ def refine_input(net: Network, given: OpenInput, seconds: float, memory: int | f
             {"radius": radius, "proved": verdict.proved, "how": verdict.how, "worst": worst, "seconds": spent}
         )
         if verdict.proved:
-            margins = np.array([proof.claim for proof in verdict.proofs])  # as the file states them
+            margins = np.array([proof.claim for proof in verdict.proofs])  # the file states these
             best, low = given.beyond(radius, np.array(verdict.rivals, dtype=np.intp), margins), probe
             files = {"npz": certificate_of(net, box, verdict.proofs).to_bytes()}
         else:

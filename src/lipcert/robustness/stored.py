@@ -97,8 +97,8 @@ class Tally:
 class StoredJob:
     """A folder that `lipcert certify --out` filled.
 
-    `result` has no inputs while the folder has no arrays.npz: the counts are then all that is known of them. Of the
-    inputs it has those that were kept, and it does not say which were refined, only `refined` how many.
+    `result` has no inputs while the folder has no arrays.npz: only the counts are known then. It has the inputs that
+    were kept, and does not say which were refined; `refined` is their number.
     """
 
     folder: Path
@@ -335,7 +335,7 @@ class Claims:
     images: NDArray[Any]
 
     def file(self, name: str) -> Path:
-        """Where the certificate of a piece should be."""
+        """The path at which the certificate of a piece should be."""
         return self.folder / "pieces" / f"{name}.npz"
 
     def point(self, pair: PairClaim) -> tuple[float, ...] | None:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from lipcert.rounding import TINY, Array, grow
 
-BITS = 18  # of one digit
+BITS = 18  # bits of one digit
 SLICES = 8  # most digits of a weight: weights down to 2^-70 of the largest one are exact
 MOST_PRODUCTS = 1 << 18  # products of two digits in one sum, so that the sum stays within 2^52
 _BASE = 2.0**BITS

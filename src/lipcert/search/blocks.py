@@ -27,7 +27,7 @@ from lipcert.proof.cells import Cells, Index, Signs
 from lipcert.rounding import Array
 from lipcert.search.scores import NEVER
 
-Hints = tuple[Array, Index]  # of every cell a point, and the coordinate to split, that were found before
+Hints = tuple[Array, Index]  # for every cell the point and the coordinate to split that were found before
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ class BlockRunner:
 
 
 def _digest(block: Cells) -> str:
-    """The same for the same boxes and signs."""
+    """A hash of the boxes and signs of a block."""
     parts = (block.lo.tobytes(), block.hi.tobytes(), block.signs.tobytes())
     return hashlib.sha256(b"".join(parts)).hexdigest()[:24]
 

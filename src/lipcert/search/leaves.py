@@ -14,8 +14,10 @@ from lipcert.search.tree import GrowingTree, Mask
 
 
 class Leaves:
-    """Boxes and signs of cells, and `choice`: where each is split next. That is a coordinate, or the number of inputs
-    plus that of a neuron, or NEVER. A subclass names the columns that it adds.
+    """Boxes and signs of cells, and `choice`: the place at which each is split next.
+
+    A choice is a coordinate, or the number of inputs plus the number of a neuron, or NEVER. A subclass names the
+    columns that it adds.
 
     The order of the rows decides between cells that are equally bad. Methods replace columns and do not write into old
     ones: a copy stays what it was, so that Ctrl-C finds a whole table at any time.
@@ -50,7 +52,7 @@ class Leaves:
         return both
 
     def middle(self, rows: Index) -> Array:
-        """Where a coordinate is cut, zero for neurons."""
+        """The value at which a coordinate is cut, zero for neurons."""
         where, middle = self.choice[rows], np.zeros(len(rows))
         k = np.flatnonzero(where < self.lo.shape[1])
         middle[k] = self.lo[rows[k], where[k]] / 2 + self.hi[rows[k], where[k]] / 2

@@ -1,4 +1,4 @@
-"""Where to split a cell: scores of neurons and of coordinates, and the coordinate that a box is halved at.
+"""The choice of a split: scores of neurons and of coordinates, and the coordinate that a box is halved at.
 
 The linear bounds of the gradient name the cost of every open slope (`LinearBounds.loss`). The split of a neuron saves
 its cost. The split of a coordinate narrows the neurons that depend on it: with the slopes in the middle, row a of z_k
@@ -88,7 +88,8 @@ def balance(pre: tuple[Interval, ...]) -> Array:
 def smear(net: Network, slopes: tuple[Interval, ...], cost: Array, radius: Array) -> Array:
     """The score of every coordinate of every cell."""
     cells, inputs = radius.shape
-    rows = [np.broadcast_to(np.eye(inputs), (cells, inputs, inputs))]  # of x_j by x_0, transposed: (cells, inputs, .)
+    # Derivatives of x_j by x_0, transposed: (cells, inputs, .).
+    rows = [np.broadcast_to(np.eye(inputs), (cells, inputs, inputs))]
     score, start = np.zeros((cells, inputs)), 0
     with np.errstate(all="ignore"):
         for block, s in zip(net.hidden, slopes, strict=True):

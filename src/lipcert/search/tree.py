@@ -103,7 +103,7 @@ class GrowingTree:
         return nodes, ~inner[nodes]
 
     def smallest(self, target: float) -> tuple[Index, Mask]:
-        """The same of the smallest tree whose leaves all prove `target`, as far as there is one."""
+        """The nodes of the smallest tree whose leaves all prove `target`, if there is one, and which are leaves."""
         return self.part(self.own <= target)
 
     def order(self) -> Index:

@@ -2,7 +2,7 @@
 
 The interior point takes problems up to a few thousand rows to full accuracy. Unit-vector problems with two sides go to
 the alternating method. Where the interior point is expected to take long, the low-rank method goes first for a quick
-bound; where it cannot get far, or does not fit the memory, the low-rank method has all of the budget. What is expected
+bound; where it cannot get far, or does not fit the memory, the low-rank method has all of the budget. The expected time
 follows the pace of the run, so a slow or busy machine moves from one to the other instead of ending with nothing.
 """
 

@@ -30,7 +30,7 @@ def solve_operations(problem: RankTwoProblem) -> float:
 
 
 def whole_operations(problem: RankTwoProblem) -> float:
-    """As `solve_operations`, without roots: after a few rounds of cuts no variable is one any more."""
+    """The operations of `solve_operations` without roots: after a few rounds of cuts no variable is one any more."""
     return _to_a_percent(problem.size, CONDENSED * problem.rows)
 
 

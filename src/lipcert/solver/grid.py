@@ -2,8 +2,8 @@
 
     max <C, R R'>   s.t.   the problem's rows, and (1 + p a_i)(1 + q b_j) >= 0 for all i, j and signs,   R of N x rank
 
-As in `low_rank`, rows X_ii = const hold by construction and L-BFGS climbs between updates of the multipliers. What is
-left at the end are multipliers L of the products: at fixed L the rest is a problem without them, which an exact method
+As in `low_rank`, rows X_ii = const hold by construction and L-BFGS climbs between updates of the multipliers. The
+result is the multipliers L of the products: at fixed L the rest is a problem without them, which an exact method
 solves (`shifted`), and its multipliers with L are dual feasible.
 
 At most two of the four products of a pair can be near their bound, and most pairs have none: a list of products with a
@@ -28,7 +28,7 @@ from lipcert.solver.low_rank import Extrapolation, Factors
 from lipcert.solver.start import dual_matrix
 from lipcert.steps import THIN
 
-Moments = tuple[Floats, Floats, Floats]  # of (a_i, b_j), (1, a_i), (1, b_j)
+Moments = tuple[Floats, Floats, Floats]  # moments of (a_i, b_j), (1, a_i), (1, b_j)
 
 
 def excess(moments: Moments, kind: int) -> Floats:
@@ -96,12 +96,12 @@ _SWEEPS, _LANCZOS = 40, 100  # on the way to feasible multipliers
 class GridOptions:
     """Settings; measured in docs/experiments/products-of-signs.md."""
 
-    tolerance: float = 1e-4  # of the violation, at which the rounds end
+    tolerance: float = 1e-4  # violation at which the rounds end
     rounds: int = 400
     inner: int = 60
     rank: int = 40
-    penalty: float = 0.4  # of the products, in units of the mean diagonal multiplier; fixed
-    row_penalty: float = 4.0  # of the problem's rows, in the same units
+    penalty: float = 0.4  # penalty of the products, in units of the mean diagonal multiplier; fixed
+    row_penalty: float = 4.0  # penalty of the problem's rows, in the same units
 
 
 @dataclass(frozen=True, eq=False)

@@ -163,7 +163,7 @@ class Factors:
         return y
 
 
-_SWEEPS, _LANCZOS = 25, (60, 100)  # of the two ways to feasible multipliers
+_SWEEPS, _LANCZOS = 25, (60, 100)  # effort of the two ways to feasible multipliers
 _PENALTY = 4.0  # at first, in units of the mean diagonal multiplier
 _STEEPEST = 16.0  # times that: beyond, the multipliers of unfinished climbs are noise
 

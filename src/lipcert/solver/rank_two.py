@@ -27,7 +27,8 @@ from lipcert.solver.schur import Schur
 from lipcert.solver.start import Iterate, dual_matrix, starting_point
 
 NEAR = 1e-4  # gap and infeasibility from which on a failure is called nearly optimal
-ROOT_STEP = 0.9  # of the way to zero that the slack or multiplier of a root may go: neither is zero at the optimum
+# Largest share of the way to zero for the slack or multiplier of a root: neither is zero at the optimum.
+ROOT_STEP = 0.9
 
 
 @dataclass(frozen=True)

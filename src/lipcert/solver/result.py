@@ -70,7 +70,7 @@ class RankTwoResult:
     iterations: int
     seconds: float
     history: tuple[Record, ...]
-    paused: PausedSolve | None = None  # what goes on from here, where more time would help
+    paused: PausedSolve | None = None  # continues from here if more time would help
 
 
 class PausedSolve(Protocol):
@@ -94,7 +94,7 @@ class Log:
         self.begin = budget.now()
         self.history: list[Record] = []
         self.dual, self.y = np.inf, np.zeros(rows)
-        self.floor = 1e-300  # of the values in a relative gap
+        self.floor = 1e-300  # smallest denominator of a relative gap
 
     def offer(self, dual: float, multipliers: Callable[[], Floats]) -> None:
         """Dual feasible multipliers, kept if they are the best."""

@@ -23,7 +23,7 @@ from lipcert.relaxation.rank_two import Floats, Integers, RankTwoProblem
 from lipcert.rounding.split import apart
 from lipcert.solver.atoms import FEW
 
-WORTHWHILE = 0.1  # of the variables that must be roots, or the problem stays as it is
+WORTHWHILE = 0.1  # least share of roots among the variables; with fewer the problem stays as it is
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ class FoundRoots:
     roots: Integers
     own: Integers
     unit: Floats
-    forms: Any  # as columns over all variables
+    forms: Any  # columns over all variables
 
     @property
     def size(self) -> int:

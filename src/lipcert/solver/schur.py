@@ -196,7 +196,7 @@ def _rank(P: Any, rows: list[int], width: int) -> int:
 
 TILE = 400
 PARALLEL = 2000  # atoms from which on tiles are filled by several threads
-STEPS = 10  # of conjugate gradients at most
+STEPS = 10  # most steps of conjugate gradients
 RUN = 12  # shorter runs of consecutive generators are gathered instead of sliced
 
 

@@ -126,7 +126,7 @@ class Whole:
 WEIGHT = 0.1  # multipliers of inequalities at the start, in units of the mean diagonal one
 MARGIN = 2.0  # how far inside the dual cone to start, in units of the diagonal multipliers
 SLACK = 0.5
-ROOT_SLACK = 0.9  # of what belongs to the multiplier of a root: its slack at the start is at most this
+ROOT_SLACK = 0.9  # relative to the slack that fits the multiplier of a root: the slack at the start is at most this
 FLOOR = 0.1  # smallest diagonal multiplier, in units of the mean one; of a root, in units of its gain
 WARM = 0.02  # the same margins for a warm start
 WARM_SLACK = 0.02
@@ -168,7 +168,7 @@ def _norms(C: Symmetric, sweeps: int = 20, rank: int = 10) -> Floats:
 
 
 def _weights(C: Whole) -> tuple[Floats, Floats]:
-    """As `balance`, of the core's variables and of the roots."""
+    """The weights of `balance`, one array for the core's variables and one for the roots."""
     norm = _norms(C)  # the sign of the roots' part does not matter
     core, own = np.split(norm, [C.size - C.entry.size])
     return _floored(core, float(norm.mean())), np.maximum(own, FLOOR * C.roots.gain)

@@ -97,7 +97,7 @@ Singles = NDArray[np.float32]
 Slope = Callable[[Singles], tuple[float, Singles]]  # value and slope at unit rows; only the slope's tangent part counts
 
 _MEMORY = 12
-_SUFFICIENT = 1e-4  # of the slope's promise, in a line search
+_SUFFICIENT = 1e-4  # share of the decrease that the slope predicts, in a line search (Armijo)
 _HALVINGS = 12
 
 
@@ -173,7 +173,7 @@ class TriangleOptions:
     joining: int = 30_000  # triangles that may join in a round
     often: int = 16  # rounds at first in which the list is drawn anew every other time
     seldom: int = 16  # rounds that the next list serves, and how many more each following one
-    tolerance: float = 2e-3  # of the violation, at which the rounds end
+    tolerance: float = 2e-3  # violation at which the rounds end
     rounds: int = 10_000
 
 

@@ -12,9 +12,9 @@ A neuron on its kink whose z does not change along v, as where two equal numbers
 
 The passes carry error bounds (`Approximate`): an exact vector is x + rows'y + e with |y_k| <= 1 and |e| <= rest. An
 affine map takes x and the rows along and adds its rounding to the rest; the magnitudes |A| of the weights make the rest
-grow. Where the rest of every neuron of some block becomes a row of its own, it grows by products of the weights as they
-are: no faster than the errors themselves. That costs as many rows as these blocks have neurons, so it is for networks
-that are small enough (`ErrorRows.fit`).
+grow. If the rest of every neuron of a block becomes a row of its own, it grows by products of the weights with their
+signs: no faster than the errors themselves. This costs as many rows as these blocks have neurons, so it is done in
+networks that are small enough (`ErrorRows.fit`).
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class GradientAtPoint:
         return True
 
 
-_LOSS = 1e-6  # of the norm of a gradient: more than rounding costs where every sign is certain
+_LOSS = 1e-6  # relative to the norm of a gradient: more than rounding costs if every sign is certain
 
 
 @dataclass(frozen=True, eq=False)

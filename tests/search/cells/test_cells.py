@@ -255,7 +255,7 @@ def test_where_points_lie_and_what_is_written(tmp_path: Path) -> None:
         assert "<table>" in found._repr_html_()
         with pytest.raises(InputError, match="rows of 2 numbers"):
             found.cell_at([[1.0, 2.0, 3.0]])
-        with pytest.raises(InputError, match=r"\.npz or \.csv"):
+        with pytest.raises(InputError, match=r"\.npz, \.csv or \.json"):
             found.save(tmp_path / "cells.txt")
 
 

@@ -122,7 +122,7 @@ def test_results_show_themselves(tmp_path: Path) -> None:
     json.dumps(found.to_dict(), allow_nan=False)
     found.save(tmp_path / "entries.json")
     assert json.loads((tmp_path / "entries.json").read_text())["outputs"] == [0]
-    with pytest.raises(InputError, match="kept as"):
+    with pytest.raises(InputError, match="saved as"):
         found.save(tmp_path / "entries.txt")
     with pytest.raises(ValueError, match="read-only"):
         found.upper[0, 0] = 0.0

@@ -1,4 +1,4 @@
-"""Where to split: a few candidates by what the open slopes cost, tried with the cheap bounds, many cells at once."""
+"""The choice of a split: cheap bounds try a few candidates whose open slopes cost most, many cells at once."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Half:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """The same of many cells; an empty one counts as one without open signs."""
+    """Many cells with what the cheap bounds say of them; an empty cell counts as one without open signs."""
 
     cells: Sequence[Cell]
     bounds: Bounds
@@ -62,7 +62,7 @@ class Judged:
         return np.where(self.bounds.empty, 0, self.free.sum(axis=1))
 
     def half(self, k: int) -> Half:
-        """One of them."""
+        """Cell k."""
         bounds = self.bounds.rows(np.array([k]))
         ranks = self.free[k].copy(), self.neurons[k].copy(), self.coordinates[k].copy()  # views would keep the batch
         return Half(self.cells[k], float(self.uppers[k]), int(self.count[k]), bounds, *ranks)
@@ -74,7 +74,7 @@ def judge(problem: Problem, cells: Sequence[Cell], known: tuple[Interval, ...] |
 
 
 def judged(problem: Problem, cells: Sequence[Cell], bounds: Bounds) -> Judged:
-    """The same with their pre-activation bounds given."""
+    """The cheap bounds of cells whose pre-activation bounds are given."""
     net = problem.network
     uppers, linear = line_bounds(problem, cells, bounds)
     slopes = slope_bounds(net, bounds.pre)

@@ -6,7 +6,7 @@ import numpy as np
 
 from lipcert.budget import Budget
 from lipcert.method.branching.node import Node
-from lipcert.method.branching.refute import refute
+from lipcert.method.branching.refute import Refusals
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
 from lipcert.proof.interior import Index, rows_of
@@ -20,11 +20,11 @@ _FLAT = 1e-3  # of the size of the cell's box: a cell that is no wider may have 
 # their numbers, the smallest there are, have half-spaces that are rounded by about 1e-5 of it
 
 
-def realise(problem: Problem, node: Node, budget: Budget) -> tuple[Array | None, Leaf | None]:
+def realise(problem: Problem, node: Node, refusals: Refusals, budget: Budget) -> tuple[Array | None, Leaf | None]:
     """A point well inside the cell's half-spaces, or a proof that it has no interior, or neither where it is close."""
     box, budget = hull(node.cell.region), budget.upto(REALISE_SECONDS)
     if box is None:
-        leaf = refute(problem.network, node.cell, node.alone, budget)
+        leaf = refusals.look(node, budget)
         return (None, leaf) if leaf is not None else (_anywhere(problem.on(node.cell.region), node, budget), None)
     sides = node.alone.sides
     kept = (sides.neuron[0] >= 0) & sides.H[0].any(axis=1)

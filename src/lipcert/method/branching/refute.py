@@ -1,5 +1,7 @@
 """A linear program for the coefficients that show that a cell of the whole space has no interior (`proof.interior`).
 
+Coefficients need the signs of some neurons, and prove the same of every cell that has these signs (`Refusals`).
+
 Its vertices have as many zeros as they can, but the coefficients of a basis are solved for once more and need room for
 that: so the program asks for slack in as many rows of the first block as possible.
 """
@@ -9,12 +11,14 @@ from __future__ import annotations
 import numpy as np
 
 from lipcert.bounds import Bounds, Cell
+from lipcert.bounds.interval import Interval, finite_sum
 from lipcert.budget import Budget
+from lipcert.method.branching.node import Node
 from lipcert.problem.activations import IDENTITY
 from lipcert.problem.maps import dense
 from lipcert.problem.network import Network
-from lipcert.proof.interior import covers
-from lipcert.proof.leaves import Empty, prove_nowhere
+from lipcert.proof.interior import covers, needed_signs, sign_states
+from lipcert.proof.leaves import BASIS, COEFFICIENTS, Empty, prove_nowhere
 from lipcert.rounding import Array
 from lipcert.steps import SCALAR, THIN
 
@@ -81,11 +85,55 @@ def _asked(net: Network) -> Array:
 
 
 def _kept(net: Network, G: Array, c: Array, on: Array, off: Array, alpha: Array, sums: Array) -> Array:
-    """The coefficients moved to where rounding leaves no doubt, from the last block down."""
+    """The coefficients moved to where rounding leaves no doubt, from the last block down.
+
+    The interval of g is the one of the check: where weights are tiny beside others, it is far wider than rounding.
+    """
     ends = np.cumsum(net.shape[1:-1])
     for own in (slice(a, b) for a, b in zip([0, *ends[:-1]][::-1], ends[::-1], strict=True)):
-        g, room = G[own] @ c, 1e-13 * (np.abs(G[own]) @ np.abs(c))
-        low, high = np.where(off[own], -np.inf, g + room), np.where(on[own], np.inf, alpha[own] * (g - room))
+        g, room = finite_sum([(G[own], Interval(c[None, :], c[None, :]))]).rows(0), 1e-13 * (np.abs(G[own]) @ np.abs(c))
+        low, high = np.where(off[own], -np.inf, g.hi + room), np.where(on[own], np.inf, alpha[own] * (g.lo - room))
         kept = np.where(low <= high, np.clip(c[own], low, np.maximum(low, high)), c[own])
-        c[own] = np.where(sums[own], g, kept)
+        c[own] = np.where(sums[own], G[own] @ c, kept)
     return c
+
+
+SUCCESS, FAILURE = 1.0, -0.5  # change of the open signs up to which cells are tried: a third of the tries succeed
+
+
+class Refusals:
+    """The proofs of cells of the whole space without interior, and up to how many open signs it is worth to look for
+    one: a cell that is refused early is not split any further, but most cells with many open signs have points."""
+
+    def __init__(self, net: Network) -> None:
+        self.net = net
+        self.most_open = 0.0
+        self._proofs: list[Empty] = []
+        self._against = np.zeros((64, 3 * net.neurons), dtype=np.float32)  # states of neurons that a proof excludes
+
+    def of(self, nodes: list[Node]) -> list[Empty | None]:
+        """For every cell a proof that is known already, None where there is none."""
+        if not self._proofs or not nodes:
+            return [None] * len(nodes)
+        states = np.stack([np.concatenate(sign_states(node.alone.pre)) for node in nodes])
+        free = states.astype(np.float32) @ self._against[: len(self._proofs)].T == 0
+        return [self._proofs[int(row.argmax())] if row.any() else None for row in free]
+
+    def look(self, node: Node, budget: Budget) -> Empty | None:
+        """A new proof for a cell, which is kept for others."""
+        proof = refute(self.net, node.cell, node.alone, budget)
+        if proof is not None:
+            self._keep(proof)
+        if proof is not None or node.open:
+            self.most_open = max(self.most_open + (FAILURE if proof is None else SUCCESS), 0.0)
+        return proof
+
+    def _keep(self, proof: Empty) -> None:
+        found = needed_signs(self.net, proof.multipliers[COEFFICIENTS], proof.multipliers[BASIS].astype(np.int64))
+        if found is None or not found.constant < 0:  # with a constant of zero it is a proof for this cell alone
+            return
+        count = len(self._proofs)
+        if count == len(self._against):
+            self._against = np.concatenate([self._against, np.zeros_like(self._against)])
+        self._against[count] = ~np.concatenate([found.on, found.off, found.open])
+        self._proofs.append(proof)

@@ -21,12 +21,13 @@ from lipcert.method.bracket import Bracket
 from lipcert.method.branching.choose import Halves, look_operations, try_splits
 from lipcert.method.branching.judge import Half, judged
 from lipcert.method.branching.node import CellTree, Node
-from lipcert.method.branching.realise import realise
+from lipcert.method.branching.realise import REALISE_SECONDS, realise
+from lipcert.method.branching.refute import Refusals
 from lipcert.method.branching.relax import RelaxationReply, RelaxationTask, relax
 from lipcert.method.branching.worth import Worth
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
-from lipcert.proof.leaves import BY_LINES
+from lipcert.proof.leaves import BY_LINES, Leaf
 from lipcert.relaxation.specification import refusal as relaxation_refusal
 from lipcert.rounding import Array
 from lipcert.search.loop import BestFirst, Queue, SearchOutcome, SearchState
@@ -84,7 +85,7 @@ class CellSearch(BestFirst):
         self.worth = Worth(not problem.has_cases and relaxation_refusal(problem, "tight") is None)
         cell, bounds = root_bounds(problem)
         first = judged(problem, [cell], bounds).half(0)
-        self.tree = CellTree(self.net)
+        self.tree, self.refusals = CellTree(self.net), Refusals(self.net)
         self.stuck: list[float] = []  # the bounds of cells that nothing can be done about
         self.each = cell_operations(problem)
         self._push(self._node(first, min(first.upper, bracket.upper), 0))
@@ -186,7 +187,11 @@ class CellSearch(BestFirst):
         if not nodes:
             return
         start = self.budget.effort()
-        ready = [node for node in nodes if not self._decided(node)]
+        known = self.refusals.of(nodes)
+        for node, leaf in zip(nodes, known, strict=True):
+            if leaf is not None:
+                self._close(node, leaf)
+        ready = [node for node, leaf in zip(nodes, known, strict=True) if leaf is None and not self._decided(node)]
         tried = try_splits(self.problem, ready, self.threshold, self.executor)
         for node, halves in zip(ready, tried.best, strict=True):
             if halves is None and self.budget.over():
@@ -202,17 +207,24 @@ class CellSearch(BestFirst):
         self.worth.split(self.budget.effort() - start, len(nodes))
 
     def _decided(self, node: Node) -> bool:
-        """A cell without open signs has one gradient: it holds a point, or it is empty."""
+        """A cell without open signs has one gradient: it holds a point, or it is empty. One of the whole space with few
+        open signs may be empty."""
+        leaf: Leaf | None = None
         if node.open:
-            return False
-        point, leaf = realise(self.problem, node, self.budget)
-        if point is not None:
-            self._offer(point[None, :], "cells")
+            if hull(self.problem.region) is None and node.open <= self.refusals.most_open:
+                leaf = self.refusals.look(node, self.budget.upto(REALISE_SECONDS))
+        else:
+            point, leaf = realise(self.problem, node, self.refusals, self.budget)
+            if point is not None:
+                self._offer(point[None, :], "cells")
         if leaf is not None:
-            node.own = node.upper = 0.0
-            node.leaf = leaf
-            self.tree.prove(node)
+            self._close(node, leaf)
         return leaf is not None or node.upper <= self.threshold
+
+    def _close(self, node: Node, leaf: Leaf) -> None:
+        """Write down the proof of a cell without interior."""
+        node.own, node.upper, node.leaf = 0.0, 0.0, leaf
+        self.tree.prove(node)
 
     def _divide(self, node: Node, found: Halves) -> None:
         numbers = self.tree.divide(node, found.split)

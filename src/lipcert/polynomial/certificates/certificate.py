@@ -111,7 +111,9 @@ class PolynomialCertificate(Envelope):
     def verify(self, subject: Any, exact: bool = False) -> PolynomialVerification:
         """Check the proof about this problem; ball arithmetic does not know polynomial problems."""
         if exact:
-            raise InputError("--exact is for proofs about networks, not about polynomial problems; leave it out")
+            raise InputError(
+                "the exact check knows proofs about networks, not about polynomial problems; leave exact out"
+            )
         problem = subject
         if not isinstance(problem, PolynomialProblem):
             raise InputError("this certificate is about a polynomial problem; give the problem, not a network")
@@ -187,7 +189,7 @@ def verify_polynomial(
 
     The identity is rebuilt from the problem that is given, so nothing that a file says about it is believed: the hash
     is compared, the signs of multipliers and the Gram matrices are checked, and the bound is computed with outward
-    rounding. What has to be trusted for that is listed in docs/trust.md.
+    rounding. The page docs/trust.md lists the code that has to be trusted.
     """
     if not isinstance(certificate, PolynomialCertificate):
         certificate = load_certificate(certificate, PolynomialCertificate)

@@ -36,7 +36,7 @@ MOST_TERMS = 60_000_000
 MOST_DEGREE = 128
 LONGEST = 30_000_000  # rows of the program
 MOST_SCALE = 400
-MOST_NUMBER = 1e100  # of a multiplier; the least that is not zero is its inverse
+MOST_NUMBER = 1e100  # largest multiplier; the smallest that is not zero is its inverse
 MOST_EQUATIONS = 1_000_000
 MOST_CUTS = 200_000
 

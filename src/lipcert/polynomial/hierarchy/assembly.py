@@ -316,7 +316,7 @@ def _scale(order: int) -> Array:
     return np.where(i == j, 1.0, np.sqrt(2.0))
 
 
-DIGITS = 53  # of a float
+DIGITS = 53  # binary digits of a float
 
 
 def is_exact(model: MomentModel) -> bool:

@@ -27,8 +27,8 @@ from lipcert.rounding import Array
 from lipcert.solver.conic.conic import ConicProblem, ConicSolution
 from lipcert.solver.conic.refine import refinable, refine
 
-EPSILONS = (1e-13, 1e-11, 1e-9, 1e-7, 1e-5)  # of refined programs
-PERTURBATIONS = (1e-8, 1e-6, 1e-4)  # of those that are too large for that
+EPSILONS = (1e-13, 1e-11, 1e-9, 1e-7, 1e-5)  # perturbations of programs that are refined
+PERTURBATIONS = (1e-8, 1e-6, 1e-4)  # perturbations of programs that are too large to be refined
 CLOSE = 1e-9  # a proof this near to the solver's claim, relative to 1 + |claim|, is good enough
 MOST_FACES = 24  # rounds of facial reduction
 LEAST = 1e-280  # a product below this may have lost digits

@@ -102,7 +102,7 @@ def violated(moments: Array, most: int) -> list[Cut]:
         j, k = j + i + 1, k + i + 1
         for s, t in product((-1, 1), repeat=2):
             value = 1.0 + s * moments[i, j] + t * moments[j, k] + s * t * moments[i, k]
-            hit = np.flatnonzero(value < -LEAST)  # what is no number is no hit
+            hit = np.flatnonzero(value < -LEAST)  # a value that is not a number is no hit
             places.append(np.column_stack([np.full(len(hit), i), j[hit], k[hit], np.full((len(hit), 2), (s, t))]))
             sizes.append(value[hit])
     if not sizes:

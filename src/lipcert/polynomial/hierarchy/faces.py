@@ -7,8 +7,9 @@ ones. The null vectors are those of a functional at infinity,
     t = min L(f)   s.t.  L(1) = 0,  the relaxation's other constraints,  sum of the matrices' traces = 1:
 
 t > 0 says that definite Gram matrices exist, t < 0 that there are none at all, and for t = 0 every Gram matrix vanishes
-on the range of the moment matrices of L [BW81, PP08]. That range is rounded to small fractions; a basis of its
-complement has whole coefficients, so the smaller program is exact. A wrong guess loses the bound, never its truth.
+on the range of the moment matrices of L [BW81, PP08]. A basis of this range is rounded to small fractions; a
+basis of its complement has whole coefficients, so the smaller program is exact. A wrong guess loses the bound, never
+its truth.
 
 Two reductions need no solver. `reduce_bases` drops monomials that no sum of squares can use. If a monomial m^2 is
 absent from the objective and occurs in the relaxation only on diagonals (as b^2 of some basis element b), then the Gram

@@ -65,7 +65,7 @@ def chordal_cliques(neighbours: Sequence[set[int]]) -> tuple[Clique, ...]:
     heapify(queue)
     gone = [False] * len(graph)
     found: list[set[int]] = []
-    orphans: list[set[int]] = [set() for _ in graph]  # whose first neighbour to go may be this one
+    orphans: list[set[int]] = [set() for _ in graph]  # vertices whose first neighbour to be eliminated may be this one
     while queue:
         degree, v = heappop(queue)
         if gone[v] or degree != len(graph[v]):
@@ -203,7 +203,7 @@ def _short(p: Polynomial, problem: PolynomialProblem) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-MAX_ORDER = 5000  # of one moment matrix
+MAX_ORDER = 5000  # order of one moment matrix
 
 
 def dense(problem: PolynomialProblem, order: int) -> MomentModel:

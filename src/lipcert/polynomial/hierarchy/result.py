@@ -140,7 +140,7 @@ class PolynomialResult(Shown):
     relaxation: str = ""
     steps: tuple[SolvedOrder, ...] = ()
     advice: tuple[str, ...] = ()
-    ended: str = ""  # what stopped the work, where something did
+    ended: str = ""  # why the work stopped, empty if nothing stopped it
 
     def __post_init__(self) -> None:
         if self.found is None or not self.found.proved:

@@ -98,8 +98,8 @@ def _rank_one(model: MomentModel, conic: MomentConic, solution: ConicSolution) -
 
 AUTO = "auto"  # as an order: rise until the gap is closed
 RELAXATIONS = ("dense", "sparse", "nearly-sparse", "krivine")
-MARGINS = (0.5, 0.02)  # of a cut above a known value, relative to 1 + |value|
-STARTS = 6  # of descents to a value worth a cut
+MARGINS = (0.5, 0.02)  # margins of a cut above a known value, relative to 1 + |value|
+STARTS = 6  # descents to a value worth a cut
 CLOSE = 1e-6  # a bound this near to a known value, relative to 1 + |value|, needs no second try
 
 

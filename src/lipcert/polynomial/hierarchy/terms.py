@@ -162,7 +162,7 @@ def entries_of(model: MomentModel) -> Entries:
 
 
 def without_vanishing(entries: Entries) -> Entries:
-    """The same without basis elements b whose Gram rows must vanish.
+    """The entries without basis elements b whose Gram rows must vanish.
 
     If b^2 is not in the objective and occurs in the relaxation on diagonals only, the Gram entries there sum to zero.
     Repeated until nothing changes this leaves no element outside half the Newton polytope of an unconstrained problem:

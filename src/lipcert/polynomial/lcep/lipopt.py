@@ -39,14 +39,14 @@ from lipcert.solver.conic.conic import Cone, ConicProblem, ConicSolution, ConicS
 from lipcert.steps import SPARSE
 
 CLOSED = 1e-8  # relative: a value of f so near to the bound ends the search
-STARTS = 16  # of the search for values of f
-_LEAST_ROWS = 300  # that are added at once
+STARTS = 16  # starts of the search for values of f
+_LEAST_ROWS = 300  # rows that are added at once
 _GROWTH = (0.5, 0.25)  # of the program's rows that are added at once: of up to three variables, and of more,
 _GROWTH_AT_REST = (1.0, 1.0)  # and where the last ones changed nothing
 _FEW = 3
 _GAIN = 1e-4  # relative: less is no change
 _NOTHING = 1e-140  # a bound below this is zero: gains relative to it are measured against this instead
-_IDLE = 1e-6  # of the largest multiplier: a row with less may be dropped
+_IDLE = 1e-6  # relative to the largest multiplier: a row with a smaller one may be dropped
 
 
 @dataclass(frozen=True, eq=False)

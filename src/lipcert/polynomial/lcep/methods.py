@@ -30,7 +30,7 @@ class LiteralInfo:
     solver: str
     seconds: float
     details: dict[str, Any] = field(default_factory=dict)
-    proof: Proof | None = None  # what a file keeps of it
+    proof: Proof | None = None  # the proof as a file keeps it
 
 
 def literal_bound(

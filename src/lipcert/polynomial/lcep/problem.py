@@ -11,8 +11,8 @@ the whole space x and z say nothing and are left out.
 
 *Exactness.* z_i and x_i are *defined* by the floating-point coefficients of the ties and by x_i = ReLU(z_i); they
 differ from those of the given network by at most a proved e_i. So the ties are exact, (u_i - 1/2) z_i >= -e_i / 2 is
-true of the network's own u_i, and bounds of z_i are widened by e_i. What the objective's coefficients lose is in
-`error`.
+true of the network's own u_i, and bounds of z_i are widened by e_i. `error` bounds the rounding of the objective's
+coefficients.
 
 *Affine forms* of the layers' values have proved distances from the network's own values. A layer's input
 is x = constants + coefficients y + d with |d| <= error, where y are variables with |y| <= 1 and the coefficients are
@@ -41,7 +41,8 @@ from lipcert.rounding import TINY, Array, add_down, add_up, down, gamma, grow, s
 
 Index = NDArray[np.int64]
 
-_SMALL_FORM = 2.0**-200  # of a neuron's scale: a smaller coefficient is paid for by the error, no solver could use it
+# Relative to a neuron's scale: smaller coefficients become part of the error, no solver could use them.
+_SMALL_FORM = 2.0**-200
 _LEAST_BOUND = (
     2.0**-60
 )  # of the scale: bounds and errors that are not zero are at least this large, which costs nothing

@@ -33,7 +33,7 @@ from lipcert.rounding import Array
 
 Mask = NDArray[np.bool_]
 
-TOLERANCE = 1e-7  # of a product: all lie in [0, 1]
+TOLERANCE = 1e-7  # violation of a product: all products lie in [0, 1]
 _BATCH = 1 << 18  # sets whose products are in memory at a time
 _NO_PATTERN = -1
 
@@ -129,8 +129,8 @@ class Selection:
     lattice: Lattice
     present: list[Mask]
     rows: tuple[ProductSums, ...]  # by size: all products, then the further ones
-    further: tuple[slice, ...]  # where these stand in the program
-    columns: tuple[Index, ...]  # of each set's moment, -1 where there is none
+    further: tuple[slice, ...]  # places of the further rows in the program
+    columns: tuple[Index, ...]  # column of each set's moment, -1 where there is none
     program: KrivineProgram
 
     @classmethod

@@ -79,7 +79,7 @@ class Compiled:
         return total.reshape(self.m, self.n + 1)[:, : self.n]
 
 
-TOLERANCE = 1e-6  # of a constraint, over its largest coefficient (or over one, where that is less)
+TOLERANCE = 1e-6  # violation of a constraint, divided by its largest coefficient or by one, whichever is larger
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +216,7 @@ def with_roots(local: LocalProblem, points: Array) -> Array:
 
 
 ITERATIONS = 200
-EVALUATIONS = 300  # of the objective in one descent: line searches without end happen where nothing is feasible
+EVALUATIONS = 300  # evaluations of the objective in one descent: line searches do not end where nothing is feasible
 SLSQP_MOST = 120  # variables, and four times as many constraints: SLSQP solves dense least squares of that order
 HUGE = 1e30
 

@@ -20,7 +20,7 @@ from lipcert.polynomial.monomials import Rows
 from lipcert.polynomial.points.local import TOLERANCE, LocalProblem, candidates, descend, with_roots
 from lipcert.rounding import Array
 
-SPREAD = (1.0, 10.0)  # of random points in variables without bounds
+SPREAD = (1.0, 10.0)  # sizes of random points in variables without bounds
 COVARIANCE = 300  # variables up to which second moments are used
 
 

@@ -37,7 +37,7 @@ class Activation:
 
     `Activation(kind, alpha)` with `kind` one of "identity", "relu", "leaky_relu", "elu", "softplus", "sigmoid", "tanh",
     "softsign", "erf", "gelu", "gelu_tanh", "silu", "mish" or "hardswish". `alpha` is the slope of a leaky ReLU below
-    zero, or the scale of an ELU; the others ignore it. Those from "gelu" on fall before they rise.
+    zero, or the scale of an ELU; the others ignore it. "gelu" and the names behind it fall before they rise.
     """
 
     kind: ClassVar[str]

@@ -17,8 +17,9 @@ from typing import ClassVar
 import numpy as np
 
 from lipcert.problem.activations.base import SLACK, Activation, Batch, Lines
-from lipcert.problem.activations.enclosures import between, closest
+from lipcert.problem.activations.enclosures import between
 from lipcert.problem.activations.smooth import bell, sigmoid
+from lipcert.problem.activations.versions import chosen_lines
 from lipcert.rounding import Array
 
 
@@ -73,7 +74,7 @@ class Bumped(Activation):
         return between(lambda z: self.second(self._near(z)), self.waves, lo, hi, 8 * SLACK)
 
     def lines(self, lo: Array, hi: Array) -> Lines:
-        return closest(self, lo, hi)
+        return chosen_lines(self, lo, hi)
 
     def smoothed(self, z: Batch, sharpness: Batch | float) -> tuple[Batch, Batch]:
         slope, curve = self.derivative(z), self.second(self._near(z))
@@ -179,10 +180,7 @@ class HardSwish(Bumped):
     kind = "hardswish"
     turns = (-1.5,)
     bends = waves = ()
-
-    @property
-    def slopes(self) -> tuple[float, float]:
-        return -0.5, 1.5
+    slopes = (-0.5, 1.5)
 
     def __call__(self, z: Array) -> Array:
         near = np.clip(z, -3, 3)

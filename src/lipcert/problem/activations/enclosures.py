@@ -15,7 +15,7 @@ import numpy as np
 from lipcert.problem.activations.base import Activation, Lines
 from lipcert.rounding import TINY, UNIT, Array
 
-_PIECES = 8
+_PIECES = 16
 NEAR = 1e-6  # a turning point this near to an interval counts as inside: that only widens the bounds
 
 Bounds = Callable[[Array, Array], tuple[Array, Array]]
@@ -48,45 +48,57 @@ def between(
 def secant(f: Callable[[Array], Array], bounds: Bounds, first: Bounds, lo: Array, hi: Array) -> Lines:
     """Lines of the secant's slope; `bounds` of f on an interval, `first` of its derivative there."""
     with np.errstate(all="ignore"):
-        slope = _through_ends(f, lo, hi)
-        low, high = _shifts(slope, bounds, first, lo, hi)
+        slope = through_ends(f, lo, hi)
+        low, high = shifts(slope, bounds, first, lo, hi)
     return Lines(slope, low, slope, high)
 
 
 def closest(f: Activation, lo: Array, hi: Array) -> Lines:
-    """On each side the line that is best in the middle, of those with the slopes of the secant and of both ends."""
+    """On each side the line whose value in the middle of the interval is best.
+
+    A line that touches the hull of the graph above the middle has one of four slopes: the tangent's in the middle, the
+    secant's, or that of a line from one end that touches the graph. The last two are found among points of the graph.
+    """
     with np.errstate(all="ignore"):
-        middle = lo / 2 + hi / 2
-        best: tuple[Array, ...] | None = None
-        for slope in (_through_ends(f, lo, hi), f.derivative(lo), f.derivative(hi)):
-            slope = np.where(np.isfinite(slope), slope, 0.0)
-            low, high = _shifts(slope, f.value_bounds, f.derivative_bounds, lo, hi)
-            if best is None:
-                best = slope, low, slope, high
-                continue
-            higher = slope * middle + low > best[0] * middle + best[1]
-            lower = slope * middle + high < best[2] * middle + best[3]
-            own = slope, low, slope, high
-            best = tuple(
-                np.where(better, mine, old)
-                for better, mine, old in zip((higher, higher, lower, lower), own, best, strict=True)
-            )
-    assert best is not None
-    return Lines(*best)
+        slopes = [np.where(np.isfinite(slope), slope, 0.0) for slope in _touching(f, lo, hi)]
+        up = shifts(slopes[0], f.value_bounds, f.derivative_bounds, lo, hi)[1]
+        low = shifts(slopes[1], f.value_bounds, f.derivative_bounds, lo, hi)[0]
+    return Lines(slopes[1], low, slopes[0], up)
 
 
-def _through_ends(f: Callable[[Array], Array], lo: Array, hi: Array) -> Array:
+def _touching(f: Activation, lo: Array, hi: Array) -> tuple[Array, Array]:
+    """Slopes of the lines above and below f that are about the best in the middle."""
+    middle, ends = lo / 2 + hi / 2, _pieces(lo, hi)
+    values = f(ends)
+    from_left, from_right = (values[1:] - values[0]) / (ends[1:] - lo), (values[-1] - values[:-1]) / (hi - ends[:-1])
+    found = []
+    for sign in (1.0, -1.0):
+        touching = [sign * np.fmax.reduce(sign * from_left), sign * np.fmin.reduce(sign * from_right)]
+        slopes = np.stack([f.derivative(middle), from_left[-1], *touching])
+        height = np.stack([np.fmax.reduce(sign * (values - slope * (ends - middle))) for slope in slopes])
+        best = np.argmin(np.where(np.isnan(height), np.inf, height), axis=0)
+        found.append(np.take_along_axis(slopes, best[None], axis=0)[0])
+    return found[0], found[1]
+
+
+def _pieces(lo: Array, hi: Array) -> Array:
+    """The ends of the pieces of every interval, on the first axis."""
+    shares = np.arange(_PIECES + 1) / _PIECES
+    ends = np.clip(lo + shares.reshape(-1, *([1] * lo.ndim)) * (hi - lo), lo, hi)
+    ends[-1] = hi
+    return ends
+
+
+def through_ends(f: Callable[[Array], Array], lo: Array, hi: Array) -> Array:
     """The slope of the secant, zero where there is none."""
     width = hi - lo
     slope = np.where(width > 0, (f(hi) - f(lo)) / np.where(width > 0, width, 1.0), 0.0)
     return np.where(np.isfinite(slope), slope, 0.0)
 
 
-def _shifts(slope: Array, bounds: Bounds, first: Bounds, lo: Array, hi: Array) -> tuple[Array, Array]:
+def shifts(slope: Array, bounds: Bounds, first: Bounds, lo: Array, hi: Array) -> tuple[Array, Array]:
     """Proved bounds of f(z) - slope z on the interval."""
-    shares = np.arange(_PIECES + 1) / _PIECES
-    ends = np.clip(lo + shares.reshape(-1, *([1] * lo.ndim)) * (hi - lo), lo, hi)
-    ends[-1] = hi
+    ends = _pieces(lo, hi)
     left, right = ends[:-1], ends[1:]
     middle = left / 2 + right / 2
     half = np.maximum(right - middle, middle - left) * (1 + 4 * UNIT) + TINY

@@ -13,10 +13,7 @@ class Identity(Activation):
 
     kind = "identity"
     piecewise_linear = True
-
-    @property
-    def slopes(self) -> tuple[float, float]:
-        return 1.0, 1.0
+    slopes = (1.0, 1.0)
 
     def __call__(self, z: Array) -> Array:
         return z

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from lipcert.problem.activations.base import SLACK, Activation, Batch, Lines, widen
-from lipcert.problem.activations.enclosures import between, closest
+from lipcert.problem.activations.enclosures import between
+from lipcert.problem.activations.versions import chosen_lines
 from lipcert.rounding import TINY, Array
 
 
 class Smooth(Activation):
-    """Non-decreasing: values are bounded at the ends, lines have the smallest slope."""
+    """Non-decreasing: values are bounded at the ends."""
 
     @property
     def range(self) -> tuple[float, float]:
@@ -30,12 +31,7 @@ class Smooth(Activation):
         return np.maximum(widen(low)[0], a), np.minimum(widen(high)[1], b)
 
     def lines(self, lo: Array, hi: Array) -> Lines:
-        """Parallel lines of the smallest slope: activation(z) - s z is non-decreasing when s <= derivative."""
-        slope = self.derivative_bounds(lo, hi)[0]
-        low, high = self.value_bounds(lo, hi)
-        reach = np.maximum(np.abs(lo), np.abs(hi))
-        slack = SLACK * (slope * reach + np.abs(low) + np.abs(high)) + TINY
-        return Lines(slope, low - slope * lo - slack, slope, high - slope * hi + slack)
+        return chosen_lines(self, lo, hi)
 
     def _slope(self, z: Batch) -> Batch:
         return self.derivative(z).astype(z.dtype, copy=False)
@@ -87,14 +83,8 @@ class Softplus(Smooth):
     """log(1 + exp(z))."""
 
     kind = "softplus"
-
-    @property
-    def slopes(self) -> tuple[float, float]:
-        return 0.0, 1.0
-
-    @property
-    def range(self) -> tuple[float, float]:
-        return 0.0, np.inf
+    slopes = (0.0, 1.0)
+    range = (0.0, np.inf)
 
     def __call__(self, z: Array) -> Array:
         return np.asarray(np.logaddexp(0.0, z), dtype=np.float64)
@@ -125,14 +115,8 @@ class Sigmoid(Bell):
     """1 / (1 + exp(-z))."""
 
     kind = "sigmoid"
-
-    @property
-    def slopes(self) -> tuple[float, float]:
-        return 0.0, 0.25
-
-    @property
-    def range(self) -> tuple[float, float]:
-        return 0.0, 1.0
+    slopes = (0.0, 0.25)
+    range = (0.0, 1.0)
 
     def __call__(self, z: Array) -> Array:
         return sigmoid(z)
@@ -154,14 +138,8 @@ class Tanh(Bell):
     """tanh(z)."""
 
     kind = "tanh"
-
-    @property
-    def slopes(self) -> tuple[float, float]:
-        return 0.0, 1.0
-
-    @property
-    def range(self) -> tuple[float, float]:
-        return -1.0, 1.0
+    slopes = (0.0, 1.0)
+    range = (-1.0, 1.0)
 
     def __call__(self, z: Array) -> Array:
         return np.tanh(z)
@@ -179,25 +157,12 @@ class Tanh(Bell):
         return _product(self.derivative_bounds(lo, hi), (-2 * high, -2 * low))
 
 
-class CloseBell(Bell):
-    """Lines of several slopes in place of the smallest."""
-
-    def lines(self, lo: Array, hi: Array) -> Lines:
-        return closest(self, lo, hi)
-
-
-class Softsign(CloseBell):
+class Softsign(Bell):
     """z / (1 + |z|)."""
 
     kind = "softsign"
-
-    @property
-    def slopes(self) -> tuple[float, float]:
-        return 0.0, 1.0
-
-    @property
-    def range(self) -> tuple[float, float]:
-        return -1.0, 1.0
+    slopes = (0.0, 1.0)
+    range = (-1.0, 1.0)
 
     def __call__(self, z: Array) -> Array:
         size = np.abs(z)
@@ -222,19 +187,13 @@ class Softsign(CloseBell):
         return -2 * np.sign(z) * inverse * inverse * inverse
 
 
-class Erf(CloseBell):
+class Erf(Bell):
     """2 / sqrt(pi) times the integral of exp(-t^2) from 0 to z."""
 
     kind = "erf"
     _TOP = 2 / float(np.sqrt(np.pi))
-
-    @property
-    def slopes(self) -> tuple[float, float]:
-        return 0.0, self._TOP * (1 + SLACK)
-
-    @property
-    def range(self) -> tuple[float, float]:
-        return -1.0, 1.0
+    slopes = (0.0, _TOP * (1 + SLACK))
+    range = (-1.0, 1.0)
 
     def __call__(self, z: Array) -> Array:
         from scipy.special import erf  # here, so that importing lipcert stays fast

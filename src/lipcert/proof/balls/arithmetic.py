@@ -29,7 +29,7 @@ from lipcert.proof.balls.maps import Values, map_bound, operator_norm
 from lipcert.proof.balls.mixed import mixed_bound
 from lipcert.proof.balls.numbers import Balls, balls, float_above, lengths, load_flint, product, zeros
 
-_BITS = 60  # of the sum of everything, so that no table overflows
+_BITS = 60  # binary digits of the sum of all terms: no table overflows
 
 
 def check_arithmetic(problem: Problem, pre: Hint, proof: Arithmetic) -> float:
@@ -129,7 +129,7 @@ def elimination_bound(problem: Problem, slopes: Interval) -> Any:
     open_ = np.flatnonzero(slopes.hi > slopes.lo)
     if len(open_) != len(found.place):
         return arb("inf")  # slopes that one checker knows and the other does not
-    neuron = open_[np.argsort(found.place)]  # of every place in the order
+    neuron = open_[np.argsort(found.place)]  # the neuron at every place in the order
     largest = float_above(sum((abs(b) for b in base), arb(0)) + sum((abs(s) for s in steps.ravel()), arb(0)))
     if not 0.0 < largest < np.inf:
         return arb(largest)

@@ -2,7 +2,8 @@
 
 The ordinary engine says which floats it found; they are hints. Here every block is bounded again from the floats of the
 blocks before it, by intervals, by linear forms where the hint is better than these, and by half-spaces where signs are
-fixed. What is handed on is never narrower than what the balls prove: the hint where it is wider, else the balls' own.
+fixed. The next block gets bounds that are never narrower than those the balls prove: the hint if it is wider, else
+the balls' own.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from lipcert.proof.balls.forms import Forms, Index, Sides, Stage, forms_above, n
 from lipcert.proof.balls.numbers import Balls, above, balls, below, lengths, product, zeros
 
 Hint = tuple[Interval, ...]
-Better = Callable[[int, Hint, Interval], Interval]  # of z of a block, from the bounds of those before it
+# Improves the bounds of z of a block, given those of the blocks before it.
+Better = Callable[[int, Hint, Interval], Interval]
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,7 +44,7 @@ from lipcert.relaxation.margin import applies, margin
 from lipcert.rounding import Array, best, worst
 
 MOST_WORK = 4e9  # operations on balls, of which a core does about 2e7 in a second: about three minutes
-_LOOSE = 30  # what is done to an entry besides products
+_LOOSE = 30  # operations on an entry besides products
 _SMOOTH = 3e5  # for the lines of a neuron whose activation is smooth
 _CELL = 1e5  # for a cell besides
 
@@ -107,7 +107,7 @@ def check(problem: Problem, proof: Proof) -> float:
 
 
 def check_on(problem: Problem, pre: Hint, proof: Proof) -> float:
-    """The same with bounds that are proved and kept with the problem."""
+    """The bound that a proof proves with pre-activation bounds that are proved and kept with the problem."""
     match proof:
         case WithBounds():
             return check_on(problem, pre, proof.inner)
@@ -253,7 +253,7 @@ def check_work(problem: Problem, proof: Any) -> None:
 
 
 def check_cells(net: Network, cells: int, gradients: int) -> None:
-    """The same for so many cells, with so many gradients on each."""
+    """Refuse a number of cells, with so many gradients on each, that would take longer than a few minutes."""
     work = cell_work(net) * cells * gradients
     if work > MOST_WORK:
         raise MethodError(

@@ -5,8 +5,8 @@ With proved pre-activation bounds every neuron is x = through z + rise v, v of t
     z_k = a_k + B_k0 x + sum_j B_kj v_j
 
 which is substituted here from the input upward, in balls. The collapsed network of the ordinary code has floats in
-place of a and B. What they do to z must be within its slack, and what they do to the gradient within its price; where
-they are not, the slack and the price are made larger.
+place of a and B. Their error in z must be within the slack of z, and their error in the gradient within its price; the
+slack and the price are made larger if they are too small.
 """
 
 from __future__ import annotations

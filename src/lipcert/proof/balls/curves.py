@@ -21,7 +21,7 @@ Function = Callable[[Any], Any]
 
 _DEEP = 70  # halvings of an interval on which a derivative turns
 _WORK = 4000  # pieces of one interval at most
-_NOTHING = 2.0**-64  # what a bound need not be better by
+_NOTHING = 2.0**-64  # differences of bounds below this one do not count
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from lipcert.proof.interior import Index, Signs, covers
 from lipcert.rounding import Array
 
 _MOST_INPUTS = 60  # a rational system of equations has so many
-_MOST_ENTRIES = 1 << 20  # of the weights that a row is pulled back through: about a second
+_MOST_ENTRIES = 1 << 20  # entries of the weights that a row is pulled back through: about a second
 
 
 def no_interior(net: Network, region: Region, signs: Signs, rows: Index) -> bool:

@@ -1,5 +1,5 @@
-"""Operator norms of matrices, and of Jacobians within intervals, in balls: the formulas of `bounds.operator_norms`,
-`bounds.operator_norms` and `bounds.jacobian`."""
+"""Operator norms of matrices, and of Jacobians within intervals, in balls: the formulas of `bounds.operator_norms`
+and `bounds.jacobian`."""
 
 from __future__ import annotations
 

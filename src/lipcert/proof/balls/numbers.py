@@ -1,7 +1,7 @@
 """Arrays of balls: numbers that carry their own error (python-flint), in numpy arrays of objects.
 
 Every result contains the exact real number for the given floats, whatever the order of the operations: nothing here
-counts roundings. What is handed on between steps are floats, rounded outward from a ball at the end of a step.
+counts roundings. At the end of a step a ball is rounded outward to floats, which the next step begins with.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from lipcert.errors import InputError, how_to_install
 from lipcert.rounding import Array
 from lipcert.steps import step
 
-Balls = NDArray[Any]  # of arb
+Balls = NDArray[Any]  # an array of `flint.arb`
 
 BITS = 128
-MOST_ORDER = 600  # of a matrix that is proved to be positive definite
+MOST_ORDER = 600  # order of a matrix that is proved to be positive definite
 # Added to the whole diagonal, relative to its largest entry, until a proof succeeds; the bound pays for it.
 LIFTS = tuple(2.0**-k for k in (46, 43, 40, 36, 32))
 _ROOM = (2.0**-70, 2.0**-60, 2.0**-50, 2.0**-40, 2.0**-30, 2.0**-20)  # above the hint of an eigenvalue
@@ -59,7 +59,7 @@ def product(A: Balls, B: Balls) -> Balls:
 
 
 def matrix(A: Balls) -> Any:
-    """The same as a matrix of python-flint."""
+    """These balls as a matrix of python-flint."""
     return load_flint().arb_mat(*A.shape, A.ravel().tolist())
 
 

@@ -28,8 +28,8 @@ from scipy import sparse
 from lipcert.rounding import TINY, Array, gamma, grow
 
 Index = NDArray[np.int64]
-MOST_MONOMIALS = 1200  # of a dense inverse: a second or two
-MOST_FRACTIONS = 400  # of an elimination in fractions
+MOST_MONOMIALS = 1200  # order of a dense inverse: a second or two
+MOST_FRACTIONS = 400  # order of an elimination in fractions
 SPECK = 1e-9
 
 
@@ -148,7 +148,7 @@ def absorb_in_entries(identity: SosIdentity, weights: Array, move: NDArray[np.bo
 def _in_entries(
     identity: SosIdentity, weights: Array, move: NDArray[np.bool_], doubt: Array, touched: Array, gone: Index
 ) -> Absorbed:
-    """The same where weights have a `doubt` already, which changes residuals by `touched`; those of `gone` vanish."""
+    """`absorb_in_entries` of weights with a `doubt`, which changes residuals by `touched`; those of `gone` vanish."""
     residual, error = identity.residual(weights)
     error = np.where(touched > 0, grow(error + touched, 2), error)
     marked = move & (np.abs(residual) + error > 0)
@@ -171,7 +171,7 @@ def _in_entries(
     held = np.flatnonzero(holder >= 0)
     doubt = doubt.copy()
     size = np.abs(residual[held]) + error[held]
-    doubt[holder[held]] = grow(doubt[holder[held]] + size, identity.roundings + 6)  # of the coefficient 1
+    doubt[holder[held]] = grow(doubt[holder[held]] + size, identity.roundings + 6)  # the coefficient there is 1
     return _absorbed(identity, adjusted, residual, error, np.concatenate([gone, held]), doubt)
 
 

@@ -87,7 +87,8 @@ def _prove(identity: SosIdentity, absorbed: Absorbed) -> SosProof:
     grams = _grams(identity, absorbed.weights)
     shifts = _shifts(identity, grams, absorbed.doubt)
     cost = [np.where(s == 0, 0.0, s * cap) for s, cap in zip(shifts, identity.caps, strict=True)]
-    price = np.where(absorbed.residual == 0, 0.0, absorbed.residual * identity.reach)  # what is no number stays so
+    # A residual that is not a number stays one.
+    price = np.where(absorbed.residual == 0, 0.0, absorbed.residual * identity.reach)
     total = sum_up(grow(np.concatenate([price, *cost]), 2))
     bound = float(add_down(np.asarray(absorbed.gamma), np.asarray(-total)))
     bound = bound if np.isfinite(total) and np.isfinite(bound) else -np.inf

@@ -15,7 +15,8 @@ from lipcert.readers.graph.terms import check_entries, check_width
 from lipcert.rounding import Array
 
 Labels = Sequence[str]
-MOST_PRODUCTS = 1 << 25  # of a contraction written down entry by entry: 16 bytes each, and the sparse map made of them
+# Products of a contraction that is written entry by entry: 16 bytes each, and the sparse map that they become.
+MOST_PRODUCTS = 1 << 25
 BOTH = "multiplies two tensors that both depend on the input, which is not piecewise linear"
 
 
@@ -177,7 +178,7 @@ def _labels_of_stacks(rank: int, other: int, left: bool) -> tuple[Labels, Labels
 
 
 def _flat_index(shape: tuple[int, ...], labels: Labels, space: Labels) -> Index:
-    """Where in the flattened array of this shape the entry for every point of the labels' space is."""
+    """For every point of the labels' space, the index of its entry in the flattened array of this shape."""
     index = np.zeros((1,) * len(space), dtype=np.int64)
     stride = 1
     for n, name in zip(reversed(shape), reversed(labels), strict=True):

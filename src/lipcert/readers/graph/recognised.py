@@ -255,7 +255,7 @@ def _same(a: Tensor, b: Tensor) -> bool:
 
 
 def ratio(a: Tensor, b: Tensor, tolerance: float) -> Array | None:
-    """r with a = r b in every entry, up to this part of a; None where there is none. Of the same shape as both."""
+    """r with a = r b in every entry, up to this part of a, in their shape; None if there is no such r."""
     if a.shape != b.shape or set(a.terms) != set(b.terms) or _other_order(a, b):
         return None
     if all(a.terms[j] is b.terms[j] for j in a.terms) and np.array_equal(a.bias, b.bias):

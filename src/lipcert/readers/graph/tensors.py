@@ -86,7 +86,7 @@ class Graph:
     shape: tuple[int, ...]
     notes: list[str] = field(default_factory=list)
     blocks: list[tuple[Tensor, Activation]] = field(default_factory=list)
-    pairs: dict[tuple[int, int], tuple[Tensor, ...]] = field(default_factory=dict)  # what `rewrites.pair` made
+    pairs: dict[tuple[int, int], tuple[Tensor, ...]] = field(default_factory=dict)  # tensors that `rewrites.pair` made
     _work: int = 0
 
     def __post_init__(self) -> None:

@@ -40,7 +40,7 @@ class Picked:
         return len(self.index) == self.width and np.array_equal(self.index, np.arange(self.width))
 
     def matrix(self) -> Matrix:
-        """As a CSR array."""
+        """These entries as a CSR array."""
         there = self.index >= 0
         ends = np.append(0, np.cumsum(there))
         return sparse.csr_array((np.ones(ends[-1]), self.index[there], ends), shape=self.shape)

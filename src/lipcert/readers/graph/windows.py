@@ -150,7 +150,7 @@ def pad(
 
 
 def resized_positions(size: int, length: int, scale: float, mode: str) -> Array:
-    """Where the `length` entries of a resized axis lie on the axis of `size` entries; `mode` as ONNX names it."""
+    """Positions of the `length` entries of a resized axis on the axis of `size` entries; `mode` as ONNX names it."""
     if not (0 < length <= MAX_WIDTH and np.isfinite(scale) and scale > 0):
         raise InputError(f"an axis of {size} cannot be resized to {length} by a factor of {scale}")
     i = np.arange(length, dtype=np.float64)

@@ -41,7 +41,7 @@ def read(path: Path, *, output: str | None = None, batch: bool = False) -> Netwo
             data = contents(path)
             check_fields(data, onnx.ModelProto.DESCRIPTOR)
             model = onnx.ModelProto.FromString(data)
-            del data  # as large as the weights
+            del data  # frees as much memory as the weights have
         _check_size(model.graph)
         fetch_external(model.graph, path.parent)
         return _GraphReader(model.graph, nodes_of(model), output).network(batch)

@@ -73,7 +73,8 @@ def batch_size(shape: Sequence[int], output: Sequence[int], network: Network) ->
     if count < 2 or not output or output[0] != count:
         return 1
     rows = np.eye(count)
-    reached = [np.repeat(rows, network.inputs // count, axis=1)]  # of every neuron, by which rows of the input
+    # For every neuron, the rows of the input that reach it.
+    reached = [np.repeat(rows, network.inputs // count, axis=1)]
     for block in network.blocks:
         total = sum(times(abs(weight), reached[source]) for source, weight in block.terms)
         reached.append(np.asarray(total > 0, dtype=np.float64))

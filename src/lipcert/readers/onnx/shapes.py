@@ -129,7 +129,7 @@ def _slice(op: Operation, array: Entries) -> Entries:
         raise op.damaged("its axes or steps do not fit its starts, or a step is 0")
     index = [slice(None)] * array.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        index[axis] = slice(start, end, step)  # what lies outside is cut off in the same way
+        index[axis] = slice(start, end, step)  # numpy cuts off indices outside in the same way
     return array[tuple(index)]
 
 

@@ -162,7 +162,7 @@ def _resize(op: Operation, graph: Graph) -> Tensor:
 
 
 def _upsample(op: Operation, graph: Graph) -> Tensor:
-    """As Resize of opset 10: factors as an attribute first, as an input later."""
+    """Upsample is Resize of opset 10: its factors are an attribute up to opset 8, an input later."""
     op.check(("mode", "scales", "height_scale", "width_scale"), 1, 2 if op.opset >= 9 else 1)
     if op.opset >= 9:
         factors = _scales(op, 1)
@@ -185,7 +185,7 @@ def _scales(op: Operation, i: int) -> list[float]:
     return list(real(scales).reshape(-1))
 
 
-_Resized = dict[int, tuple[int, float]]  # of each axis that changes: its new length and the factor
+_Resized = dict[int, tuple[int, float]]  # maps each axis that changes to its new length and the factor
 
 
 def _changed(

@@ -99,7 +99,7 @@ def _first_shape(module: Any, layers: Sequence[tuple[str, Any, str]], traced: bo
 def _traced_shape(module: Any) -> tuple[int, ...]:
     try:
         features = first_features(module)
-    except UnsupportedOperator:  # what its forward does may depend on the shape
+    except UnsupportedOperator:  # its forward may depend on the shape
         features = None
     if features is None:
         raise InputError(_NO_SHAPE)

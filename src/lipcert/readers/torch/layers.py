@@ -165,7 +165,7 @@ LAYERS: dict[str, Entry] = {
     **_REFUSED,
 }  # fmt: skip
 
-_WEIGHT_HOOKS = ("WeightNorm", "SpectralNorm")  # of torch.nn.utils, as they were before parametrisations
+_WEIGHT_HOOKS = ("WeightNorm", "SpectralNorm")  # hooks of torch.nn.utils from before parametrisations
 
 # Layers that any shape may enter: they do not tell the input's.
 SHAPELESS = frozenset(_ACTIVATIONS) | {"Flatten", "Identity", "Softmax", "LogSoftmax", *DROPOUTS}
@@ -223,7 +223,7 @@ class _Computed:
         return self._values[name] if name in self._values else getattr(self._layer, name)
 
 
-_INNER = ("forward", "_conv_forward", "_output_padding")  # what a subclass may not change if it is to be the layer
+_INNER = ("forward", "_conv_forward", "_output_padding")  # a subclass that changes one of these is another layer
 
 
 def kind_of(module: Any) -> str:

@@ -110,7 +110,7 @@ def _evaluation(module: Any) -> Iterator[Any]:
     """The module inside another one, in evaluation mode; all attributes of its modules are put back at the end."""
     import torch
 
-    if type(module).__name__ == "OptimizedModule":  # what torch.compile returns
+    if type(module).__name__ == "OptimizedModule":  # torch.compile returns such a module
         module = getattr(module, "_orig_mod", module)
     everywhere = torch.nn.modules.module
     if everywhere._global_forward_hooks or everywhere._global_forward_pre_hooks:

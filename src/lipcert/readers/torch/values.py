@@ -18,7 +18,7 @@ from lipcert.readers.graph.recognised import Condition
 from lipcert.readers.graph.tensors import Tensor, constant_tensor
 from lipcert.rounding import Array
 
-Converter = Callable[[Any, str], Any]  # of an argument and its name
+Converter = Callable[[Any, str], Any]  # takes an argument and its name
 
 
 @dataclass(frozen=True)

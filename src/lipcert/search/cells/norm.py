@@ -1,8 +1,8 @@
 """The Lipschitz constant on every cell of a box: upper bounds by lines, and lower bounds at points of the cell.
 
 A gradient jumps where a ReLU turns, so a box has several gradients, and one point shows one of them. Any plane through
-a box separates two of its corners: corners, moved inward a little so that they lie on no kink, find both sides. Where
-two planes meet, the part of the box between them meets one of its edges: points between the crossings are tried there.
+a box separates two of its corners: corners, moved inward a little so that they lie on no kink, find both sides. The
+part of the box between two planes that meet touches an edge of the box: points between the crossings are tried there.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class NormOfCells:
 
 
 def shares(inputs: int) -> Array:
-    """Where points of a box are tried, in half widths from its middle: (points, inputs), the middle first."""
+    """The points of a box that are tried, in half widths from its middle: (points, inputs), the middle first."""
     golden = (1 + np.sqrt(5.0)) / 2
     steps = np.sqrt(np.arange(2.0, inputs + 2.0)) * golden % 1.0
     scattered = 2.0 * ((np.arange(1, _SCATTERED + 1)[:, None] * steps) % 1.0) - 1.0

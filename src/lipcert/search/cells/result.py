@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import io
 import math
-import os
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lipcert._version import __version__
-from lipcert.chart.facts import Facts, Shown
+from lipcert.chart.facts import Facts, ShownTable
 from lipcert.chart.numbers import counted, rounded_down, rounded_up
 from lipcert.errors import InputError, SoundnessError
-from lipcert.files import write_bytes, write_npz
 from lipcert.problem.arrays import floats_of
 from lipcert.problem.frame import Frame
 from lipcert.problem.norms import Norm
@@ -33,13 +30,15 @@ from lipcert.search.progress import Status, relative_gap
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Partition(Shown):
+class Partition(ShownTable):
     """The answer of `partition`: lower[k] <= L of cell k <= upper[k], cells lo[k] <= x <= hi[k] that cover the region.
 
     `upper` is proved, infinite where the time was over before a cell was looked at; `lower` is proved at `points[k]`, a
     point of the cell. `of_grid` says that the cells are those of a grid; their constants may come from splits inside
     them. `splits` counts all splits, `bounded` all boxes that were bounded.
     """
+
+    kind: ClassVar[str] = "a partition"
 
     lo: Array
     hi: Array
@@ -138,25 +137,14 @@ class Partition(Shown):
         """The values of every cell, by name, as they are saved."""
         return {"lo": self.lo, "hi": self.hi, "lower": self.lower, "upper": self.upper, "points": self.points}
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all cells: .npz (lo, hi, lower, upper, points), or .csv with a row for each; .json has no cells."""
-        match Path(path).suffix.lower():
-            case ".npz":
-                write_npz(path, self.arrays())
-            case ".csv":
-                write_bytes(path, self._csv())
-            case ".json":
-                super().save(path)
-            case _:
-                raise InputError(f"{path}: cells are kept as .npz or .csv, a summary as .json")
-
-    def _csv(self) -> bytes:
+    def csv(self) -> str:
+        """A row for every cell."""
         n = self.region.size
         heads = [*(f"lo_{i}" for i in range(n)), *(f"hi_{i}" for i in range(n)), "lower", "upper"]
         table = np.column_stack([self.lo, self.hi, self.lower, self.upper])
         file = io.StringIO()
         np.savetxt(file, table, fmt="%.17g", delimiter=",", header=",".join(heads), comments="")
-        return file.getvalue().encode()
+        return file.getvalue()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: everything but the cells themselves."""

@@ -13,7 +13,7 @@ from lipcert.bounds.interval import Interval
 from lipcert.errors import InputError
 from lipcert.rounding import Array
 
-_LEAST = 1e-9  # of the largest entry: what is smaller counts as this small when it is compared
+_LEAST = 1e-9  # relative to the largest entry: a smaller entry counts as this one in comparisons
 
 
 class Verdict(Enum):

@@ -96,7 +96,7 @@ def jacobian(
 
 
 def _in_folder(search: JacobianSearch, budget: Budget, job: JobFolder) -> Jacobian:
-    """The same with a job folder, which keeps the earlier certificate until all of it is proved again."""
+    """The search with a job folder, which keeps the earlier certificate until all of it is proved again."""
     search.keep = lambda: _result(search).certificate.save(job.path / CERTIFICATE)
     search.run(budget)
     if not search.ready:

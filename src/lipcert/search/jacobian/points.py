@@ -10,7 +10,7 @@ from lipcert.proof.jacobian import EntryQuestion
 from lipcert.rounding import Array
 
 _NUMBERS = 1 << 20  # in one array of values at points
-_BETTER = 1e-13  # of an entry: less than that is rounding, and no reason to prove it
+_BETTER = 1e-13  # relative to an entry: a smaller gain is rounding, and no reason to prove it
 
 
 class ValuesAtPoints:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import io
 import math
-import os
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lipcert._version import __version__
 from lipcert.bounds.interval import Interval
-from lipcert.chart.facts import Facts, Shown
+from lipcert.chart.facts import Facts, ShownTable
 from lipcert.chart.numbers import rounded_down, rounded_up
-from lipcert.errors import InputError, SoundnessError
-from lipcert.files import write_bytes, write_npz
+from lipcert.errors import SoundnessError
 from lipcert.problem.question import Question
 from lipcert.problem.region import Region
 from lipcert.proof.cells import Index
@@ -33,13 +30,15 @@ _EXTREME = 3  # and else so many of each kind
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Jacobian(Shown):
+class Jacobian(ShownTable):
     """The answer of `jacobian`: lower[i, j] <= d score[i] / d input[j] <= upper[i, j] on the region.
 
     `scores` and `inputs` say which entries these are. `lower` and `upper` are proved. `seen_most` is a value that is
     proved to be reached or exceeded next to points[most_at], `seen_least` one that is reached or undercut next to
     points[least_at]: the true range of an entry lies within its enclosure and contains what was seen.
     """
+
+    kind: ClassVar[str] = "a Jacobian"
 
     lower: Array
     upper: Array
@@ -121,19 +120,8 @@ class Jacobian(Shown):
         names = ("lower", "upper", "seen_least", "seen_most", "points", "least_at", "most_at", "scores", "inputs")
         return {name: getattr(self, name) for name in names}
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all entries: .npz (arrays), .csv (a row for each entry), or .json (as `to_dict`)."""
-        match Path(path).suffix.lower():
-            case ".npz":
-                write_npz(path, self.arrays())
-            case ".csv":
-                write_bytes(path, self._csv())
-            case ".json":
-                super().save(path)
-            case _:
-                raise InputError(f"{path}: a Jacobian is kept as .npz, .csv or .json; give the file one of these")
-
-    def _csv(self) -> bytes:
+    def csv(self) -> str:
+        """A row for every entry."""
         file = io.StringIO()
         file.write("output,input,lower,upper,seen_least,seen_most,gap,verdict\n")
         for i, score in enumerate(self.scores):
@@ -141,7 +129,7 @@ class Jacobian(Shown):
                 tables = (self.lower, self.upper, self.seen_least, self.seen_most, self.gaps)
                 numbers = ",".join(f"{table[i, j]:.17g}" for table in tables)
                 file.write(f"{score},{column},{numbers},{self.verdicts[i, j]}\n")
-        return file.getvalue().encode()
+        return file.getvalue()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; an infinite number is null."""

@@ -80,7 +80,7 @@ def prove_again(search: Searching, before: JacobianCertificate) -> None:
     After every block the cells cover the region with what is proved by then.
     """
     splits, claims = before.splits, without_room(before.claims)
-    same: Index = np.zeros(1, dtype=np.int64)  # of every node of the tree here: the one in the file, or none
+    same: Index = np.zeros(1, dtype=np.int64)  # for every node of this tree, the node in the file, or none
     advise(search.leaves, splits, same)
     while True:
         leaves = search.leaves.copy()
@@ -105,7 +105,7 @@ def prove_again(search: Searching, before: JacobianCertificate) -> None:
 
 
 def advise(leaves: EntryLeaves, splits: Tree, same: Index) -> None:
-    """Where the region itself is split."""
+    """Split the region where the file does, if the file splits it."""
     if _inner(splits, same)[0]:
         leaves.choice = splits.where[:1].copy()
 

@@ -36,7 +36,7 @@ _SECONDS = 0.5  # and that take about so long
 _CALLS = 1e5  # operations for one cell besides its products
 _DRAWN, _DRAWN_SECONDS = 4096, 1.0  # points of the region at first: so many, or as many as that takes
 _TRIED = 8  # points in every cell
-_ROUNDING = 1e-12  # of the largest entry by linear bounds: what terms that cancel leave
+_ROUNDING = 1e-12  # relative to the largest entry by linear bounds: cancelling terms leave about this much
 _KEPT_BLOCKS, _KEPT_SHARE = 16, 1 / 64  # the state is written after so many blocks, and so much growth of the tree
 _NUMBERS = 1 << 24  # in the enclosures of all open cells together
 _SCORES = 1 << 22  # in one array of how neurons depend on inputs
@@ -192,7 +192,7 @@ class JacobianSearch(LeafSearch[EntryLeaves]):
         return total * (1 + len(self.question.scores)) / 4 + 4.0 * below * sum(self.question.shape) + _CALLS
 
     def size(self, count: int) -> int:
-        """As many cells as take about half a second, up to a block."""
+        """The number of cells that take about half a second, at most a block."""
         pace = self.budget.meter.pace(THIN)
         each = 2 * self._operations() / RATES[THIN] * max(pace, 1e-9)
         return min(count, int(np.clip(_SECONDS / each, 1, min(_BLOCK, self.question.batch // 2 + 1))))

@@ -4,8 +4,8 @@
     max -b'z   s.t.   A'z + c = 0,      z in K* (free on zero cones)
 
 A semidefinite block of order n takes n(n+1)/2 rows: the upper triangle stacked by columns, off-diagonal entries times
-sqrt(2), so that inner products of vectors are those of matrices. What a back end returns is a hint: `primal` and `dual`
-are never bounds; the certificate code decides what z proves.
+sqrt(2), so that inner products of vectors are those of matrices. The answer of a back end is a hint: `primal` and
+`dual` are never bounds; the certificate code decides what z proves.
 """
 
 from __future__ import annotations

@@ -97,8 +97,8 @@ _BACKENDS = {
 }
 _UNDECIDED = (ConicStatus.ERROR, ConicStatus.STALLED)
 _OPEN = (ConicStatus.STALLED, ConicStatus.INFEASIBLE_OR_UNBOUNDED)
-_LATE = 0.2  # of the time left, at most, kept back for iterations that go by unwatched: SCS took 2.6 of 15 s for them
-_ROUNDING = 1e-9  # of b, when nothing is left to choose
+_LATE = 0.2  # largest share of the time left that is kept back for iterations between checks: SCS took 2.6 of 15 s
+_ROUNDING = 1e-9  # relative to b, when no variable is left
 
 
 def solve_conic(

@@ -21,7 +21,7 @@ from lipcert.relaxation.rank_two import Floats
 from lipcert.solver.conic.cones import Cone, ConeKind, ConicProblem, ConicSolution, smat, svec, triangle
 
 MOST_WORK = 2e7  # rows times columns squared: a second or so, most of it in the solver
-FLOOR = 1e-11  # of multipliers, relative to the largest: flatter directions are given this much
+FLOOR = 1e-11  # smallest curvature, relative to the largest multiplier: flatter directions are given this much
 RANK = 1e-13
 NEARLY = 1e-3
 

@@ -45,7 +45,7 @@ class Layout:
 
 
 def layout(problem: ConicProblem) -> Layout:
-    """Where each row of the problem stands in the file."""
+    """The place of each row of the problem in the file."""
     places = psd_places(problem)
     zero, nonnegative = problem.kind_rows("zero"), problem.kind_rows("nonnegative")
     scalars = np.concatenate([nonnegative, zero, zero])

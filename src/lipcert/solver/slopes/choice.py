@@ -37,9 +37,9 @@ OnBetter = Callable[[SlopeMultipliers, float], bool]
 
 GAIN = 1e-9  # relative: multipliers that are better by less are not shown
 ROUNDS = (8, 3, 1)  # Newton steps for each block in a greedy pass, as the budget allows
-HALF = 0.5  # of the largest tau, where the interior point starts
+HALF = 0.5  # share of the largest tau at which the interior point starts
 BARRIERS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)  # over the coordinates; the first is the best start of an interior point
-POWERS = (6.0, 10.0, 18.0, 34.0, 66.0, 130.0)  # of the norm that stands for the largest eigenvalue, beside them
+POWERS = (6.0, 10.0, 18.0, 34.0, 66.0, 130.0)  # powers of the norm that stands for the largest eigenvalue
 ATTEMPTS = (1, 2)  # times the first-order steps before an interior point; more after one that failed
 CENTRED = 1e-2  # the same before an interior point, which needs a start near the minimum with the first barrier
 SLOW = 1e-4  # relative gain of ten first-order steps below which the next barrier follows
@@ -68,7 +68,7 @@ class SlopeSolver:
         self.multipliers: SlopeMultipliers | None = None
         self.stopped = self.ended = False
         self.moves = 0
-        self.at: Start | None = None  # where first-order steps go on
+        self.at: Start | None = None  # first-order steps continue from here
         self.attempts, self.level = list(ATTEMPTS), 0
         self.inner: _Inner | None = None
 

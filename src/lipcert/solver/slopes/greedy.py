@@ -27,10 +27,10 @@ from lipcert.solver.dense import invert_definite
 from lipcert.solver.slopes.recursion import gram_of_readers, largest
 from lipcert.solver.slopes.walk import Walk, walk
 
-ROOM = 0.87  # of the best multipliers, for the bound of the pass: 0.9 at width 16, 0.87 at 32 and 64
+ROOM = 0.87  # share of the best multipliers for the bound of the pass; best were 0.9 at width 16, 0.87 at 32 and 64
 START = 0.76  # the same for a start of other methods: 15 first-order steps gained most from 0.75 to 0.8 on all of them
 GAIN = 1e-3  # a relative gain of a Newton step below which the block is left
-LEAST_WEIGHT = 1e-6  # of the largest weight of an input coordinate
+LEAST_WEIGHT = 1e-6  # smallest weight of an input coordinate, relative to the largest
 LINEAR = 1e-6  # second derivatives below this, relative to first ones, are none: slopes between -1 and 1
 CALLS = 1.2e7  # operations in the time of the calls of one step
 OPERATIONS = 9.0  # times the width cubed: one Newton step with its trial
@@ -127,9 +127,9 @@ def _direction(Z: Array, G: Array, linear: Array, v: Array) -> Array:
     return np.asarray(-v * gradient / max(float(np.max(np.abs(gradient))), np.finfo(float).tiny) * 0.3)
 
 
-_INSIDE = 0.9  # of the largest multipliers: what is left has full rank
-_SHARED = 0.5  # of what is left of a state may go into a block, where later blocks read it too
-_EQUAL = 1e-6  # of the slope: an interval shorter than this counts as so long
+_INSIDE = 0.9  # share of the largest multipliers: the rest of the matrix keeps full rank
+_SHARED = 0.5  # share of the remaining state that may go into a block if later blocks read the state too
+_EQUAL = 1e-6  # relative to the slope: a shorter interval counts as this long
 
 
 def scalar_multipliers(program: SlopeProgram) -> SlopeMultipliers | None:

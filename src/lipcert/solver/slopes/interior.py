@@ -22,7 +22,7 @@ from lipcert.solver.slopes.pencil import Factor, Pencil, factor, factor_operatio
 from lipcert.steps import DENSE, RATES, SCALAR
 
 STEPS = 60
-SECOND = 0.1  # of a predicted step that must be possible for its second order to be used
+SECOND = 0.1  # share of a predicted step that must be possible before its second order is used
 TILE = 64  # rows of the system that are filled at a time
 SMALL = 64.0  # the width of blocks whose products go at half the rate of large ones
 ENTRY = 3000.0  # operations in the time of all that is done entry by entry
@@ -115,7 +115,7 @@ class Interior:
             cross = self.factor.solve(form.derivative(aimed.y, aimed.X))
             symmetrise(cross)
             step = self._direction(sigma * mu, cross, aimed.slack * aimed.y[: t.size] / t)
-        else:  # what is of second order in a step that cannot be made says nothing
+        else:  # the second order of an impossible step says nothing
             step = self._direction(max(sigma, 0.5) * mu, None, np.zeros(t.size))
         primal, dual = self._lengths(step, lower, 0.9 + 0.07 * min(primal, dual))
         return self._move(step, primal, dual)

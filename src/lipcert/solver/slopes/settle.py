@@ -31,7 +31,7 @@ class Settled:
 
     program: SlopeProgram
     free: tuple[Mask, ...]
-    idle: tuple[Mask, ...]  # those that read nothing: they are zero
+    idle: tuple[Mask, ...]  # neurons that read nothing: they are zero
     number: tuple[int, ...]  # the block of `program`, from 1 on, that has the free neurons; 0 for none
 
     @property
@@ -139,7 +139,7 @@ def narrowed(program: SlopeProgram) -> SlopeProgram:
 SURE = 1e7  # the multiplier of an equality, times the inverse variance: 1e-7 is lost by it, and about that in a proof
 NOTHING = 1e40  # the same of a neuron that is zero, relative to the mean variance of its block
 UNREAD = 1e-9  # of a neuron that nobody reads, beside others: of the largest that is feasible
-SMALLEST, LARGEST = 1e-306, 1e306  # of what is returned
+SMALLEST, LARGEST = 1e-306, 1e306  # range of the numbers that are returned
 
 
 def complete(
