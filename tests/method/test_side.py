@@ -11,6 +11,7 @@ import pytest
 
 from lipcert import Box, bound, verify
 from lipcert.budget import Budget
+from lipcert.budget.memory import Memory
 from lipcert.jobs import local
 from lipcert.method import side as side_module
 from lipcert.method.bracket import Bracket
@@ -117,3 +118,25 @@ def test_a_busy_machine_has_no_core_to_spare(monkeypatch: pytest.MonkeyPatch) ->
     for load, cores in ((0.1, 2), (1.2, 2), (2.0, 1), (7.0, 1)):
         monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0.0, 0.0), raising=False)
         assert side_module.cores() == cores
+
+
+def test_the_other_process_has_a_share_of_the_memory_limit_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_constant(monkeypatch, "STARTING", 0.0)
+    problem, memory = Problem.of(NET, BOX), Memory(4e9, resident=lambda: 1e8)
+    bracket, budget = Bracket(Settings(workers=2)), Budget.of_seconds(FAR, memory)
+    bracket.improve(prove_product(problem))
+    with Side(problem, bracket, budget, lasting) as side:
+        side.exchange(lambda: lasting(problem, bracket, budget, local()))
+        assert side.executor is not None
+        assert memory.limit == (1 - side_module.SHARE) * 4e9
+    assert memory.limit == 4e9
+
+
+def test_a_full_memory_begins_no_second_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_constant(monkeypatch, "STARTING", 0.0)
+    problem, memory = Problem.of(NET, BOX), Memory(4e9, resident=lambda: 2e9)
+    bracket, budget = Bracket(Settings(workers=2)), Budget.of_seconds(FAR, memory)
+    with Side(problem, bracket, budget, lasting) as side:
+        side.exchange(lambda: lasting(problem, bracket, budget, local()))
+        assert side.executor is None
+        assert memory.limit == 4e9

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from lipcert import Box, bound, verify
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
-from lipcert.method.turns import IDLE, Engine, Outlook, take_turns
+from lipcert.method.turns import IDLE, Engine, take_turns
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.arithmetic import prove_product
@@ -22,6 +24,7 @@ from tests.problems import net_of
 
 PROBLEM = Problem.of(net_of(3, 4, 1), Box(np.zeros(3), 0.1))
 FLOOR = 1.0
+EXPLORING = 4.0  # seconds in which all engines are tried, whatever they show
 
 
 class Falling(Engine):
@@ -51,18 +54,15 @@ class Falling(Engine):
             self.bracket.improve(Certificate.of(PROBLEM, prove_product(PROBLEM).proof, self.upper))
 
 
-class Solver(Falling):
-    """It has no bound until it has had its time, which it knows; then it has its best."""
+class Known(Falling):
+    """Its bound is a given function of the time that it has had."""
 
-    def __init__(self, bracket: Bracket, best: float, time: float) -> None:
-        super().__init__(bracket, best, 0.0)
-        self.best, self.time = best, time
+    def __init__(self, bracket: Bracket, name: str, curve: Callable[[float], float]) -> None:
+        super().__init__(bracket, math.inf, 0.0)
+        self.name, self.curve = name, curve
 
     def bound(self) -> float:
-        return self.best if self.done >= self.time else math.inf
-
-    def outlook(self, budget: Budget) -> Outlook | None:  # noqa: ARG002
-        return Outlook(self.time - self.done, self.best) if self.done < self.time else None
+        return max(self.curve(self.done), FLOOR)
 
 
 class Rising(Engine):
@@ -111,16 +111,65 @@ def test_a_closed_bracket_ends_all() -> None:
     assert budget.left() > 9e3
 
 
-def test_an_outlook_counts_where_nothing_else_falls_as_fast() -> None:
+# Bounds that engines have after a time, as engines of `auto` have been seen to fall; none is the best for all times.
+CURVES: dict[str, Callable[[float], float]] = {
+    "staller": lambda _: 1e3,
+    "above": lambda done: 1e4 / (1.0 + done) ** 0.1,  # it falls all the time, and never below what others have
+    "liar": lambda done: 950.0 * math.exp(-4.0 * min(done, 0.3)),  # the fastest of all, and then no more
+    "slow starter": lambda done: math.inf if done < 2.0 else 200.0 / (1.0 + done),
+    "solver": lambda done: math.inf if done < 1.0 else 40.0 * 2.0 ** -min(done, 3.0),
+    "steps": lambda done: 800.0 * 0.5 ** math.floor(2.0 * math.log2(1.0 + done)),  # nothing in most slices
+    "steady": lambda done: 800.0 / (1.0 + done) ** 1.2,
+    "late winner": lambda done: 3000.0 * math.exp(-(done**1.2) / 2.0),  # faster and faster
+}
+
+
+def needed(curves: Sequence[tuple[str, Callable[[float], float]]], goal: float) -> float:
+    """The time after which engines that take turns have a bound."""
+    bracket, budget = bracket_of(1e3), Budget.of_work(1e3)
+    bracket.settings = replace(bracket.settings, below=goal)
+    take_turns([Known(bracket, *one) for one in curves], bracket, budget)
+    return budget.elapsed()
+
+
+def alone(curve: Callable[[float], float], goal: float) -> float:
+    return next((time for time in np.geomspace(0.01, 1e3, 2000) if curve(time) < goal), math.inf)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("goal", [500.0, 100.0, 30.0, 6.0, 2.0])
+@pytest.mark.parametrize(
+    "without",
+    [set[str](), {"late winner"}, {"solver"}, {"late winner", "solver"}, {"steady", "solver"}, {"steps", "steady"}],
+)
+def test_regret(without: set[str], goal: float, order: int) -> None:
+    """Any bound is there no later than if all had equal shares of the time, whichever is the best for it.
+
+    A bound that only one of them reaches, and late, is there after four times its own time.
+    """
+    curves = [one for one in CURVES.items() if one[0] not in without][::order]
+    best = min(alone(curve, goal) for _, curve in curves)
+    assert needed(curves, goal) <= len(curves) * best + EXPLORING
+    assert goal > 2.0 or needed(curves, goal) <= 4.0 * best
+
+
+def test_one_that_gains_only_now_and_then_goes_on() -> None:
+    """Most of its slices gain nothing; the last doubling of its time did."""
     bracket, budget = bracket_of(1e3), Budget.of_work(100.0)
-    solver, stalled = Solver(bracket, 10.0, 40.0), Falling(bracket, 1e2, 0.0)
-    take_turns([solver, stalled], bracket, budget)
-    assert solver.upper == 10.0
-    assert stalled.done < 60.0
-    bracket, budget = bracket_of(1e3), Budget.of_work(30.0)
-    solver, quick = Solver(bracket, 10.0, 25.0), Falling(bracket, 1e3, 1.5)
-    take_turns([solver, quick], bracket, budget)
-    assert quick.done > 20.0
+    steps, other = Known(bracket, "steps", CURVES["steps"]), Falling(bracket, 1e3, 0.02)
+    take_turns([other, steps], bracket, budget)
+    assert bracket.closed()
+    assert steps.done > 3 * other.done
+
+
+def test_a_first_slice_that_gains_counts() -> None:
+    """The next slice is its own before the others have had their second."""
+    bracket, budget = bracket_of(1e3), Budget.of_work(0.5)
+    names = ["a", "b", "c"]
+    quick = Known(bracket, "quick", lambda done: 1e2 * math.exp(-10.0 * done))
+    take_turns([*(Known(bracket, name, CURVES["staller"]) for name in names), quick], bracket, budget)
+    order = [turn.engine for turn in bracket.turns]
+    assert order[:5] == [*names, "quick", "quick"]
 
 
 def test_nobody_is_forgotten() -> None:

@@ -248,12 +248,13 @@ def random_network(shape: tuple[int, ...], kind: str) -> Network:
         ((10, *(12,) * 8, 2), "relu", 0),
     ],
 )
-def test_auto_has_no_worse_witness_than_linear_for_the_same_work(
+def test_auto_has_hardly_a_worse_witness_than_linear_for_the_same_work(
     shape: tuple[int, ...], kind: str, output: int | str
 ) -> None:
+    """Within a hundredth: `linear` spends all of its work on witnesses, `auto` most on a bound that is much smaller."""
     net, box = random_network(shape, kind), Box(np.zeros(shape[0]), 1.0)
     cheap, best = (bound(net, box, output=output, norm="2", method=m, work=2.3) for m in ("linear", "auto"))
     assert cheap.lower is not None
     assert best.lower is not None
-    assert best.lower >= cheap.lower
-    assert best.upper <= cheap.upper
+    assert best.lower >= 0.99 * cheap.lower
+    assert best.upper <= 0.5 * cheap.upper

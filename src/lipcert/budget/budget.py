@@ -56,7 +56,7 @@ class Meter:
 
     repeatable: bool
     counted: float = 0.0
-    wall: float = field(default_factory=time.monotonic)
+    wall: float = field(default_factory=lambda: time.monotonic())  # as a benchmark may exchange it
     processor: float = field(default_factory=lambda: processor_seconds())
     measured: dict[str, tuple[float, float]] = field(default_factory=dict)  # kind: (nominal seconds, real seconds)
     memory: Memory = field(default_factory=Memory)

@@ -25,7 +25,7 @@ from lipcert.problem.region import Box, Region
 from lipcert.rounding import Array
 
 _FILE = "FILE"
-_SETTINGS = ("method", "solver", *LIMITS, "gap", "below", "seed", "lower")
+_SETTINGS = ("method", "solver", *LIMITS, "gap", "below", "seed", "lower", "explain")
 _ONE_NORM = dict.fromkeys(
     ("output", "versus", "output_norm"), "the whole loop is bounded, in one norm; leave the option out"
 )

@@ -15,7 +15,7 @@ from lipcert.method.bracket import Bracket
 from lipcert.method.branching import CellSearch
 from lipcert.method.branching import refusal as cells_refusal
 from lipcert.method.cheap import Linear
-from lipcert.method.lower import look
+from lipcert.method.lower import look, seconds_of_a_search
 from lipcert.method.relaxed import RELAXED, Relaxed
 from lipcert.method.slopes import Slopes, SlopeSolves, run_slopes
 from lipcert.method.tight import ResumeState, Tight
@@ -43,16 +43,16 @@ SHARPEN_WORTH = 0.05
 
 
 def engines_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Executor) -> list[Engine]:
-    """All engines that apply to the problem."""
+    """All engines that apply to the problem. Those before others that are tried as little are tried first."""
     sharper = Sharpening(problem, bracket)
-    found: list[Engine] = []
+    found = [WitnessEngine(problem, bracket), *searches(problem, bracket, budget, executor, sharper)]
+    if Slopes().refusal(problem) is None:
+        found.append(SlopeEngine(problem, bracket, Slopes(), sharper))
     if _free().refusal(problem) is None and _has_values(problem):
         found.append(RelaxationEngine(problem, bracket, _free(), sharper))
     if Tight().refusal(problem) is None:
         found.append(TightEngine(problem, bracket, sharper))
-    if Slopes().refusal(problem) is None:
-        found.append(SlopeEngine(problem, bracket, Slopes(), sharper))
-    return [WitnessEngine(problem, bracket), *found, *searches(problem, bracket, budget, executor, sharper)]
+    return found
 
 
 def searches_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Executor) -> list[Engine]:
@@ -251,7 +251,7 @@ class TightEngine(RelaxationEngine):
 
     def least(self, budget: Budget) -> float:
         """Seconds that a kept solve needs before it has more; those of a new one where none is kept."""
-        again = self.state.least(budget) if self.history else None
+        again = self.state.least(budget) if self.slices else None
         return super().least(budget) if again is None else again
 
     def advance(self, budget: Budget) -> None:
@@ -269,7 +269,7 @@ class SlopeEngine(RelaxationEngine):
 
     def least(self, budget: Budget) -> float:
         """Twice the last slice where that was too short to begin."""
-        return super().least(budget) if self.history and self.state is None else 0.0
+        return super().least(budget) if self.slices and self.state is None else 0.0
 
     def advance(self, budget: Budget) -> None:
         self.problem = self.sharper(budget)
@@ -288,7 +288,7 @@ class SlopeEngine(RelaxationEngine):
 
 
 class WitnessEngine(Engine):
-    """Searches for witnesses, each from the best point so far and with a seed of its own."""
+    """Searches for witnesses, each from the best point so far, with a seed of its own, and as long as all before it."""
 
     name = "witness"
 
@@ -296,5 +296,9 @@ class WitnessEngine(Engine):
         super().__init__()
         self.problem, self.bracket = problem, bracket
 
+    def least(self, budget: Budget) -> float:
+        """A search plans its time, and a longer one finds more than two that are half as long."""
+        return min(max(seconds_of_a_search(self.problem, budget), self.spent), max(budget.left(), 0.0))
+
     def advance(self, budget: Budget) -> None:
-        look(self.problem, self.bracket, budget, budget.left(), len(self.history) or None)
+        look(self.problem, self.bracket, budget, budget.left(), self.slices or None)

@@ -11,8 +11,11 @@ from lipcert.rounding import Array
 from lipcert.steps import THIN, Expired
 from lipcert.witness import Witness, evaluate, glance, improve, search
 from lipcert.witness.record import CHEAP_NETWORK
+from lipcert.witness.smooth import ascent_operations
 
 SEARCH_CHEAP = 1.0  # seconds of a witness search beside a bound by arithmetic that took no longer than this
+# Random points of a search, and of one that goes on from the best point of an earlier one.
+SAMPLES, SAMPLES_AGAIN = 50_000, 5_000
 
 # Witnesses from moment matrices, measured on (80,80) and ERAN 3_50.
 MOMENTS_SHARE = 0.04  # share of the whole budget that one matrix may take
@@ -48,19 +51,27 @@ def look(problem: Problem, bracket: Bracket, budget: Budget, seconds: float, aga
     """
     bracket.enter("lower bound")
     known, seed = None if again is None else bracket.witness, bracket.settings.seed + (again or 0)
+    samples = SAMPLES_AGAIN if again else SAMPLES
     starts = None if known is None else known.point[None, :]
     new = bracket.witness is None or problem.network.entries <= CHEAP_NETWORK
     more = (_OVERRUN_FIRST if bracket.witness is None else _OVERRUN) * max(budget.left(), 0.0)
     part, longest = budget.upto(seconds), budget.upto(seconds + more)
     try:
         with threads_for(problem.network.entries**0.5), longest.enforced():
-            found = search(problem, part, seed=seed, starts=starts, on_witness=bracket.improve, middle=new)
+            found = search(
+                problem, part, seed=seed, samples=samples, starts=starts, on_witness=bracket.improve, middle=new
+            )
             if problem.region.contains(found.point):  # a region without room may have no point
                 bracket.improve(found)
     except Expired:
         pass
     except MemoryError:
         bracket.out_of_memory("the search for a lower bound", budget)
+
+
+def seconds_of_a_search(problem: Problem, budget: Budget) -> float:
+    """Seconds in which a search comes to the end of an ascent; less would be spent on what comes before it."""
+    return min(budget.expected(ascent_operations(problem.network), THIN), SEARCH_CHEAP)
 
 
 def seconds_beside_arithmetic(budget: Budget) -> float:

@@ -75,6 +75,7 @@ class Side:
         self.guard, self.answers = threading.Lock(), list[_Answer | BaseException]()
         self.upper, self.witness = math.inf, None  # type: float, Witness | None
         self.asked, self.offset = 0.0, 0.0
+        self.limit = budget.memory.limit  # of both processes, in bytes
         self.answered = threading.Event()
 
     def __enter__(self) -> Self:
@@ -90,6 +91,7 @@ class Side:
         executor, self.executor, self.names = self.executor, None, frozenset()
         if executor is not None:
             executor.shutdown(cancel_futures=True)
+            self.budget.memory.limit = self.limit
         for note in self.notes:
             self.bracket.note(note)
         self.notes = ()
@@ -120,12 +122,11 @@ class Side:
         memory = self.budget.memory
         if not names or not memory.holds(memory.limit / 2):
             return
-        share = memory.limit * SHARE
         memory.limit *= 1 - SHARE
         known = self.problem.facts.preactivations
         facts = ProblemFacts(None if known is None or known.way == FORMS else known)
         bare = replace(self.problem, facts=facts)
-        about = (bare, replace(self.bracket.settings, workers=1), names, share, self.make)
+        about = (bare, replace(self.bracket.settings, workers=1), names, self.limit * SHARE, self.make)
         self.executor, self.names = Processes(1, retries=0, bare=True), names
         self.upper, self.witness = self.bracket.upper, self.bracket.witness
         self._ask(about)

@@ -1,15 +1,14 @@
 """Turns: the one rule by which `auto` gives slices of time to engines that work on the same bracket.
 
-    index(engine) = max over h of  gain(h) / h        the next slice goes to the engine with the largest index
+    index(engine) = gain / seconds        of the engine's next slice: the engine with the largest index has it
 
-`gain(h)` is how much of log(upper / lower) the engine is expected to close within h more seconds. Three sources say so,
-and the largest of them counts:
+`gain` is how much of log(upper / lower) the engine is expected to close within this slice. Two sources say so, and the
+larger of them counts:
 
     its history  the bound that the engine has proved by itself goes on to fall as it did in its last slice, or by as
                  much with the next doubling of its time as with the last one; lower bounds rise in the same way
-    its outlook  what the engine itself expects, if it does (an interior point knows how many iterations are left)
-    its credit   an engine that was not tried for long may close half of the gap within its next slice; every slice that
-                 it has had halves this hope, so that no engine is forgotten and none is tried for ever
+    its credit   an engine that was not tried for long may close a tenth of the gap within its next slice; this hope
+                 fades with every slice that it has had, so that no engine is forgotten and none is tried for ever
 
 Slices grow with the time that an engine has had. Nothing here knows a network, the name of a method, or the whole time:
 a longer run begins as a shorter one does, and only what the run has measured decides.
@@ -31,21 +30,14 @@ from lipcert.search.progress import Status
 if TYPE_CHECKING:
     from lipcert.method.side import Side
 
-FIRST = 0.1  # seconds of the first slice of an engine; a linear program or a batch of cells takes some milliseconds
+# Chosen on half A of `benchmarks.turns`, looked at on half B: docs/experiments/turns.md.
+FIRST = 0.05  # seconds of the first slice of an engine; a linear program or a batch of cells takes some milliseconds
 GROWTH = 0.5  # the next slice of an engine, as a share of the time that it has had: more would notice a stall late
-HOPE = 0.5  # share of the gap that an untried engine may close in its first slice
-FADES = 0.5  # factor on this hope for every slice that the engine has had
+HOPE = 0.1  # share of the gap that an untried engine may close in its first slice
+FADES = 0.6  # factor on this hope for every slice that the engine has had
 HORIZONS = 6  # horizons that are looked at: the next slice, and its doubles; an extrapolation beyond says nothing
 EARLY = 0.5  # a slice ended early if the engine used less than this share of it
 IDLE = 3  # slices in a row that ended early without a gain: then the engine has nothing to do and ends
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """The forecast of an engine: after about `seconds` more its bound will be about `upper`."""
-
-    seconds: float
-    upper: float
 
 
 class Engine:
@@ -59,7 +51,8 @@ class Engine:
     ended: bool = False
 
     def __init__(self) -> None:
-        self.history: list[_Point] = []  # one for each slice so far
+        self.history: list[_Point] = []  # before the first slice, and after each so far
+        self.slices = 0
         self.idle = 0  # slices in a row that ended early without a gain
 
     @property
@@ -75,10 +68,6 @@ class Engine:
         """Seconds that the next slice must have to gain anything."""
         return 0.0
 
-    def outlook(self, budget: Budget) -> Outlook | None:  # noqa: ARG002 - engines that can tell use it
-        """The forecast of the engine, None if it has none."""
-        return None
-
     def conclude(self) -> None:
         """Write notes for the user after the last slice."""
 
@@ -89,7 +78,7 @@ class Engine:
 @dataclass(frozen=True)
 class _Point:
     """After a slice: the seconds that the engine has spent, log of its own bound, and by how much all of its slices
-    have raised log of the lower bound."""
+    have raised log of the lower bound. Before the first slice its bound is that of the bracket."""
 
     spent: float
     upper: float
@@ -139,11 +128,7 @@ def _gap(bracket: Bracket) -> float:
 def _index(engine: Engine, bracket: Bracket, budget: Budget, gap: float) -> float:
     """The largest expected gain per second, over all horizons from the next slice on."""
     seconds = _length(engine, budget)
-    best = HOPE * FADES ** len(engine.history) * gap / seconds
-    outlook = engine.outlook(budget)
-    if outlook is not None and 0 < outlook.upper < bracket.upper:
-        fall = math.log(bracket.upper / outlook.upper) if bracket.upper < math.inf else gap
-        best = max(best, fall / max(outlook.seconds, seconds))
+    best = HOPE * FADES**engine.slices * gap / seconds
     for doubling in range(HORIZONS if engine.history else 0):
         horizon = seconds * 2.0**doubling
         best = max(best, _expected(engine.history, horizon, bracket.upper) / horizon)
@@ -154,11 +139,10 @@ def _expected(history: Sequence[_Point], more: float, upper: float) -> float:
     """How much of log(upper / lower) is expected to close within so many more seconds, by the engine's history."""
     last = history[-1]
     raised = _further([(p.spent, -p.raised) for p in history], more)
-    known = [(p.spent, p.upper) for p in history if math.isfinite(p.upper)]
-    if not known:
+    if not math.isfinite(last.upper):
         return raised
-    above = last.upper - math.log(upper) if upper > 0 else math.inf  # how far its own bound is above the bracket
-    return raised + max(_further(known, more) - above, 0.0)
+    above = last.upper - _log(upper)  # how far its own bound is above the bracket
+    return raised + max(_further([(p.spent, p.upper) for p in history if math.isfinite(p.upper)], more) - above, 0.0)
 
 
 def _further(points: Sequence[tuple[float, float]], more: float) -> float:
@@ -167,13 +151,12 @@ def _further(points: Sequence[tuple[float, float]], more: float) -> float:
     It falls on as it did in the last slice, for as long as that was; or by as much as with the last doubling of its
     time: the larger of both.
     """
-    (time, value), before = points[-1], points[-2] if len(points) > 1 else None
-    if before is None:
+    if len(points) < 2:
         return 0.0
-    length = time - before[0]
-    steady = (before[1] - value) * min(more / length, 1.0)
-    half = next((p for p in reversed(points[:-1]) if p[0] <= time / 2), points[0])
-    rate = (half[1] - value) / math.log2(time / half[0])
+    (begun, before), (time, value) = points[-2:]
+    steady = (before - value) * min(more / (time - begun), 1.0)
+    half = next((p for p in reversed(points[:-1]) if 0 < p[0] <= time / 2), None)
+    rate = 0.0 if half is None else (half[1] - value) / math.log2(time / half[0])
     return max(steady, rate * math.log2(1.0 + more / time), 0.0)
 
 
@@ -181,7 +164,9 @@ def _slice(engine: Engine, bracket: Bracket, budget: Budget, length: float) -> N
     """Give a slice to the engine, and record it: for the rule, and for people (`Bracket.turns`)."""
     given = min(length, budget.left())
     begin, begun, lower, spent, own = budget.now(), budget.elapsed(), bracket.lower, engine.spent, engine.upper
-    raised = engine.history[-1].raised if engine.history else 0.0
+    if not engine.history:
+        engine.history.append(_Point(0.0, _log(bracket.upper), 0.0))
+    raised = engine.history[-1].raised
     try:
         engine.advance(budget.upto(given))
     except MemoryError:
@@ -194,9 +179,13 @@ def _slice(engine: Engine, bracket: Bracket, budget: Budget, length: float) -> N
     engine.idle = engine.idle + 1 if early and not gained else 0
     engine.ended = engine.ended or engine.idle >= IDLE
     raised += math.log(bracket.lower / lower) if 0 < lower < bracket.lower else float(lower <= 0 < bracket.lower)
-    upper = math.log(engine.upper) if engine.upper > 0 else -math.inf
-    engine.history.append(_Point(spent + seconds, upper, raised))
+    engine.history.append(_Point(spent + seconds, _log(engine.upper), raised))
+    engine.slices += 1
     bracket.turns.append(Turn(engine.name, begun, seconds, engine.upper, bracket.lower, bracket.upper))
+
+
+def _log(bound: float) -> float:
+    return math.log(bound) if bound > 0 else -math.inf
 
 
 def _end_by_memory(engine: Engine, bracket: Bracket, budget: Budget) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lipcert.budget import Budget
+from lipcert.problem.network import Network
 from lipcert.witness.chart import Batch
 from lipcert.witness.record import WitnessSearch
 from lipcert.witness.screen import Screen
@@ -21,6 +22,7 @@ CLIMB_ROWS = 64  # points that climb together
 CLIMB_STEPS = (100, 400, 800)  # steps of the first, the second and all later rounds
 CLIMB_PATIENCE = 1  # long rounds without improvement after which a climb ends; twice as many on cheap networks
 
+_PASSES = 4.0  # operations for every weight and point in one step, up and down
 _LAST_SHARPNESS = 20.0  # in units of 1 / (typical |z| of the neuron)
 _LAST_STEP = 0.02
 
@@ -60,6 +62,11 @@ def climb(record: WitnessSearch, screen: Screen, starts: Batch, budget: Budget) 
         if turn >= len(CLIMB_STEPS):
             stale = 0 if record.best.value > before * (1 + 1e-6) else stale + 1
     return elite
+
+
+def ascent_operations(net: Network) -> float:
+    """The operations of the first ascent of a climb, of all its points."""
+    return _PASSES * CLIMB_STEPS[0] * CLIMB_ROWS * float(net.entries)
 
 
 def widths(screen: Screen, v: Batch, rows: int) -> list[Batch]:
