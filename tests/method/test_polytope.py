@@ -27,10 +27,9 @@ from lipcert.problem.problem import Problem
 from lipcert.proof import Proof, Sharpened
 from lipcert.proof.balls import check_with_balls
 from lipcert.proof.balls.cells import box_is_proved
-from lipcert.proof.balls.check import innermost
 from lipcert.proof.file import load_certificate
 from lipcert.proof.nogoods import Nogoods, System
-from lipcert.proof.sharpened import Sharper, Within
+from lipcert.proof.sharpened import Sharper, Within, innermost
 from lipcert.proof.tree import Tree
 from lipcert.relaxation.specification import build, plan_specification
 from lipcert.rounding import Array

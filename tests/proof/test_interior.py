@@ -203,7 +203,7 @@ def test_a_region_without_interior_refuses_nothing() -> None:
 
 def test_forged_rows_prove_nothing() -> None:
     net, box = without_biases(2, 5, 1), Box(np.zeros(2), 1.0)
-    cell, bounds = root_bounds(net, box)
+    cell, bounds = root_bounds(Problem.of(net, box))
     forged = [
         [],
         [0],

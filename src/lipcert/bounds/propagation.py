@@ -14,6 +14,7 @@ for the exact real arithmetic of the given weights.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds.cell import Cell, Signs, beside, first_cell, whole
+from lipcert.bounds.choice import chosen_way, forms_pay, zonotope_work
 from lipcert.bounds.forms import HalfSpaces, no_sides, pushed, stacked
 from lipcert.bounds.gradients import gradient_bounds, gradient_magnitudes, slope_bounds
 from lipcert.bounds.interval import Interval, affine_sum, outward, times, widened
@@ -29,7 +31,7 @@ from lipcert.bounds.zonotope import ZonotopePass
 from lipcert.problem.blocks import Block, Twins
 from lipcert.problem.network import Network
 from lipcert.problem.norms import EUCLIDEAN, Norm
-from lipcert.problem.problem import Fact, Preactivations, Problem
+from lipcert.problem.problem import FORMS, Fact, Preactivations, Problem, Way
 from lipcert.problem.region import Ball, Polytope, Region, ball_of, check_region, hull, sides_of
 from lipcert.rounding import TINY, Array, gamma, grow
 from lipcert.steps import RATES, step
@@ -106,11 +108,18 @@ def bounds_of(net: Network, cells: Sequence[Cell], known: tuple[Interval, ...] |
     return joined(pieces).rows(np.argsort(np.concatenate(batches)))
 
 
-def root_bounds(net: Network, region: Region) -> tuple[Cell, Bounds]:
-    """The first cell of a tree, with its bounds: in the box around a ball those of the ball, as it alone counts."""
+def root_bounds(problem: Problem) -> tuple[Cell, Bounds]:
+    """The first cell of a tree, with its bounds: in the box around a ball those of the ball, as it alone counts.
+
+    Bounds that a certificate says how to make, and those of the network of the open neurons, are where it begins.
+    """
+    net, region, facts = problem.network, problem.region, problem.facts
     cell = first_cell(net, region)
-    inside = None if ball_of(region) is None else bounds_of(net, [whole(net, region)]).pre
-    return cell, bounds_of(net, [cell], inside)
+    if facts.way != FORMS or facts.origin is not None:
+        known: tuple[Interval, ...] | None = tuple(Interval(z.lo[None], z.hi[None]) for z in preactivations(problem))
+    else:
+        known = None if ball_of(region) is None else bounds_of(net, [whole(net, region)]).pre
+    return cell, bounds_of(net, [cell], known)
 
 
 def tree_bounds(
@@ -143,7 +152,7 @@ class ForwardPass:
     """One pass from the input upward over a batch of cells, block by block.
 
     `every` makes linear forms for all neurons, not only where a sign is open or fixed; `forms=False` makes none.
-    With `symbols`, zonotopes of at most so many symbols go before the forms, and all smooth neurons have forms.
+    With `symbols`, zonotopes of at most so many symbols go before the forms.
     An interval in place of cells holds boxes without signs, (cells, inputs).
     """
 
@@ -214,8 +223,7 @@ class ForwardPass:
         A stable neuron needs no better bound unless `every` is set: its bound stays, also where another cell needs a
         form of the same neuron.
         """
-        every = self.every or (self.zonotopes is not None and not block.activation.piecewise_linear)
-        mine = np.ones(z.lo.shape, dtype=bool) if every else ((z.lo < 0) & (z.hi > 0)) | (signs != 0)
+        mine = np.ones(z.lo.shape, dtype=bool) if self.every else ((z.lo < 0) & (z.hi > 0)) | (signs != 0)
         lo, hi = z.lo.copy(), z.hi.copy()
         before = sum(s.block.width for s in self.stages)
         for own in self._some_neurons(block, mine, bool(signs.any())):
@@ -303,32 +311,60 @@ def _affine_of_ball(block: Block, ball: Ball) -> Interval:
 
 
 def preactivations(problem: Problem, budget: Budget | None = None) -> tuple[Interval, ...]:
-    """Bounds of z_1 .. z_m for every input of the region, kept in the problem.
+    """Bounds of z_1 .. z_m for every input of the region, kept in the problem with the way in which they were made.
 
-    Where the budget ends early the neurons that remain have plain intervals, and `cut_short` says so: whoever checks
-    a proof computes without a budget, so a proof that needs the checker's bounds cannot be made with these.
+    With a budget the cheapest way is taken (`chosen_way`); without one all neurons have linear forms. Where the budget
+    ends early the neurons that remain have plain intervals, and `cut_short` says so: whoever checks a proof computes
+    without a budget, so a proof that needs the checker's bounds cannot be made with these.
     """
     known = problem.facts.preactivations
     if known is None:
-        found = _on_region(problem.network, problem.region, budget)
-        known = problem.facts.preactivations = Preactivations(found.of(0), looser=found.cut_short)
+        net, region = problem.network, problem.region
+        way = FORMS if budget is None else chosen_way(net, region, budget)
+        found, way = in_way(net, region, way, budget)
+        known = problem.facts.preactivations = Preactivations(found.of(0), looser=found.cut_short, way=way)
     return known.intervals
 
 
-def plain(problem: Problem) -> Problem:
-    """The same problem with plain intervals in place of the best pre-activation bounds: a few products per block.
+def made_in(problem: Problem, way: Way) -> Problem:
+    """The problem with bounds that are made in this way, as a checker makes them."""
+    found, _ = in_way(problem.network, problem.region, way)
+    return problem.on(problem.region, found.of(0), way=way)
 
-    Bounds by arithmetic from it hold, and a checker, who has better bounds, finds a number that is no larger.
+
+def in_way(net: Network, region: Region, way: Way, budget: Budget | None = None) -> tuple[Bounds, Way]:
+    """Bounds on the region made in this way, and the way in which they are made again.
+
+    That has as many symbols as there were, where that is fewer, and no forms where the budget ends before all of them
+    are made.
     """
-    found = preactivation_bounds(problem.network, problem.region, backward=False)
-    return problem.on(problem.region, found, looser=True)
+    check_region(region, net.inputs)
+    cells = [whole(net, region)]
+    if not way.symbols:
+        return ForwardPass(net, cells, every=True, forms=way.forms, budget=budget).run(), way
+    first = ForwardPass(net, cells, forms=False, symbols=way.symbols)
+    operations, kind = zonotope_work(net, way.symbols)
+    with nullcontext() if budget is None else budget.measured(operations, kind) as count:
+        found = first.run()
+        used = 1 if first.zonotopes is None else max(1, first.zonotopes.used)
+        if count is not None:
+            count.operations = zonotope_work(net, used)[0]
+    way = replace(way, symbols=min(way.symbols, used))
+    if way.forms and (budget is None or forms_pay(net, found.of(0), budget)):
+        better = ForwardPass(net, cells, every=_all_smooth(net), budget=budget).run(found.pre)
+        if not better.cut_short:
+            return better, way
+    return found, replace(way, forms=False)
 
 
-def forms_work(net: Network) -> Iterator[tuple[float, str]]:
-    """The work of the linear forms of all neurons, block by block, as operations of a kind."""
-    for i in range(1, net.depth):
-        operations, kind = work(net.blocks[i], net.blocks[:i])
-        yield net.blocks[i].width * operations, kind
+def _all_smooth(net: Network) -> bool:
+    """Whether every neuron is in doubt, whatever its sign is: then all of them have forms."""
+    return any(not f.piecewise_linear for f in net.activations)
+
+
+def plain(problem: Problem) -> Problem:
+    """The same problem with plain intervals in place of the best pre-activation bounds: a few products per block."""
+    return made_in(problem, Way(forms=False))
 
 
 def cut_short(problem: Problem) -> bool:
@@ -353,12 +389,7 @@ def preactivation_bounds(
     net: Network, region: Region, *, backward: bool = True, budget: Budget | None = None
 ) -> tuple[Interval, ...]:
     """Pre-activation bounds of a network on a region; `backward=False` makes plain intervals only."""
-    return _on_region(net, region, budget, backward).of(0)
-
-
-def _on_region(net: Network, region: Region, budget: Budget | None, backward: bool = True) -> Bounds:
-    check_region(region, net.inputs)
-    return ForwardPass(net, [whole(net, region)], every=True, forms=backward, budget=budget).run()
+    return in_way(net, region, Way(forms=backward), budget)[0].of(0)
 
 
 def interval_uppers(net: Network, bounds: Bounds, norm: Norm, c: Array) -> Array:

@@ -86,7 +86,7 @@ class ZonotopePass:
         size = grow(np.abs(center) + radius, 2)
         value = Zonotope(center, np.zeros((cells, 0, n)), np.where(kept, 0.0, radius), size, 0, first, radius[:, first])
         self.most, self.values, self.pending = most, {0: value}, dict[int, Zonotope]()
-        self.symbols = len(first)
+        self.symbols = self.used = len(first)  # now, and as many as there were at once
         self.together = self.symbols if ball is not None else 0  # so many of the first symbols are in a Euclidean ball
         self.last = {source: i for i, block in enumerate(net.blocks, start=1) for source, _ in block.terms}
 
@@ -124,6 +124,7 @@ class ZonotopePass:
         size = grow(value.size + gap, 2)
         value = replace(value, size=size, start=self.symbols, fresh=fresh, gaps=gap[:, fresh])
         self.symbols += len(fresh)
+        self.used = max(self.used, self.symbols)
         if more <= 0:
             return value
         scores = np.zeros(self.symbols)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from lipcert.bounds import cut_short, linear_operations, preactivations, slopes
+from lipcert.bounds.choice import forms_work
 from lipcert.bounds.collapse import collapse
 from lipcert.bounds.elimination import LARGEST, best_ends
 from lipcert.bounds.gains import gains, gains_operations, rows_work
-from lipcert.bounds.propagation import forms_work, plain
+from lipcert.bounds.propagation import plain
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.base import Method
@@ -101,16 +102,16 @@ class Linear(Method):
         bracket.enter(self.name)
         outputs = problem.network.outputs if problem.whole_map else 1
         preactivations(problem, budget)
-        operations = outputs * linear_operations(problem.network, slopes(problem))
-        if bracket.certificate is not None and budget.expected(operations) > budget.left():
-            bracket.out_of_budget(budget)
-            return
-        with threads_for(problem.network.entries**0.5), budget.measured(operations):
+        with threads_for(problem.network.entries**0.5):
             small = None if cut_short(problem) else collapse(problem, budget)
-            if small is None:
-                bracket.improve(prove_linear(problem))
-            else:
-                bracket.improve(prove_within(problem, prove_linear(small.problem)))
+            asked = problem if small is None else small.problem
+            operations = outputs * linear_operations(asked.network, slopes(asked))
+            if bracket.certificate is not None and budget.expected(operations) > budget.left():
+                bracket.out_of_budget(budget)
+                return
+            with budget.measured(operations):
+                found = prove_linear(asked)
+            bracket.improve(found if small is None else prove_within(problem, found))
 
 
 class Mixed(Method):

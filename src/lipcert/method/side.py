@@ -25,7 +25,8 @@ from lipcert.errors import PieceLost
 from lipcert.jobs.processes import Processes
 from lipcert.method.bracket import Bracket
 from lipcert.method.result import Turn
-from lipcert.problem.problem import Problem
+from lipcert.problem.problem import FORMS, Problem, ProblemFacts
+from lipcert.problem.question import Question
 from lipcert.proof import Certificate
 from lipcert.witness import Witness
 
@@ -122,7 +123,9 @@ class Side:
         if not names or not memory.holds(memory.limit / 2):
             return
         memory.limit *= 1 - SHARE
-        bare = Problem(*(getattr(self.problem, name) for name in ("network", "region", "norm", "output", "coordinate")))
+        known = self.problem.facts.preactivations
+        facts = ProblemFacts(None if known is None or known.way == FORMS else known)
+        bare = replace(self.problem, facts=facts)
         about = (bare, replace(self.bracket.settings, workers=1), names, self.limit * SHARE, self.make)
         self.executor, self.names = Processes(1, retries=0, bare=True), names
         self.upper, self.witness = self.bracket.upper, self.bracket.witness
@@ -153,7 +156,8 @@ class Side:
     def _take(self, answer: _Answer) -> None:
         bracket = self.bracket
         if answer.proof is not None and answer.upper < bracket.upper:
-            bracket.improve(Certificate.of(self.problem, answer.proof, answer.upper))
+            question = Question.of_problem(self.problem)
+            bracket.improve(Certificate(question, answer.proof, answer.upper))
         if answer.witness is not None and answer.witness.value > bracket.lower:
             bracket.improve(answer.witness)
         self.notes = answer.notes

@@ -27,17 +27,34 @@ from lipcert.rounding import Array, Interval
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Way:
+    """How pre-activation bounds are made, so that a checker can make them again: intervals always, zonotopes with at
+    most `symbols` symbols, and linear forms.
+
+    Without zonotopes all neurons have forms, otherwise those that zonotopes leave in doubt (`bounds.propagation`).
+    """
+
+    symbols: int = 0
+    forms: bool = True
+
+
+FORMS = Way()  # a certificate that names no way has bounds made in this one
+
+
 @dataclass(frozen=True, eq=False)
 class Preactivations:
     """Bounds of the pre-activations z_1 .. z_m on the region, and how they compare with those that a checker computes.
 
     `looser`: a checker computes better ones, because a budget ended the computation of these. `completion`: a checker
-    computes worse ones; it makes a proof that uses these complete, by adding the multipliers that prove them.
+    computes worse ones; it makes a proof that uses these complete, by adding the multipliers that prove them. `way`:
+    how the checker makes its bounds, which a certificate names.
     """
 
     intervals: tuple[Interval, ...]
     looser: bool = False
     completion: Callable[[Any], Any] | None = None
+    way: Way = FORMS
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +81,11 @@ class ProblemFacts:
         """The proof, with multipliers that prove its pre-activation bounds where a checker does not compute them."""
         known = self.preactivations
         return proof if known is None or known.completion is None else cast(T, known.completion(proof))
+
+    @property
+    def way(self) -> Way:
+        """How a checker makes the pre-activation bounds that its proof completes."""
+        return FORMS if self.preactivations is None else self.preactivations.way
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,8 +157,10 @@ class Problem:
 
     def _shared_facts(self, part: bool) -> ProblemFacts:
         known = self.facts.preactivations
-        if known is not None and known.completion is not None:
-            known = Preactivations(known.intervals) if part else None
+        if known is not None and part:
+            known = Preactivations(known.intervals, known.looser)
+        elif known is not None and known.completion is not None:
+            known = None
         return ProblemFacts(known)
 
     def on(
@@ -146,9 +170,10 @@ class Problem:
         *,
         looser: bool = False,
         completion: Callable[[Any], Any] | None = None,
+        way: Way = FORMS,
     ) -> Problem:
         """This problem on another region; the other arguments, as in `Preactivations`, are bounds known there."""
-        known = None if preactivations is None else Preactivations(preactivations, looser, completion)
+        known = None if preactivations is None else Preactivations(preactivations, looser, completion, way)
         return replace(self, region=region, facts=ProblemFacts(known))
 
 

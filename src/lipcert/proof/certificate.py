@@ -37,6 +37,7 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.question import Arrays, Question, Statement, text_array
 from lipcert.problem.region import Region
 from lipcert.proof.verification import ExactBound, Verification
+from lipcert.proof.ways import with_way
 from lipcert.rounding import Array, worst
 from lipcert.steps import expect
 
@@ -48,7 +49,7 @@ Mask = NDArray[np.bool_]
 
 class Proof(Protocol):
     """The proof of one constant on one region: `Arithmetic`, `Multipliers`, `Slopes`, `Cases`, a tree, one `Within`,
-    one `Sharpened`."""
+    one `Sharpened`, one `WithBounds`."""
 
     @property
     def method(self) -> str:
@@ -253,9 +254,9 @@ class Certificate(NetworkCertificate):
         """The certificate of a bound of this problem.
 
         Where the proof uses pre-activation bounds that a checker does not compute, the multipliers that prove them are
-        added to it.
+        added to it, or the name of the way in which they were made.
         """
-        return cls(Question.of_problem(problem), problem.facts.complete(proof), upper)
+        return cls(Question.of_problem(problem), with_way(problem.facts.way, problem.facts.complete(proof)), upper)
 
     def framed(self, frame: Frame, problem: Problem) -> Certificate:
         """The same proof as a certificate in weighted norms; `problem` is the one that the user asked about."""

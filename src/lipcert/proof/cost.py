@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from lipcert.bounds.choice import zonotope_work
 from lipcert.problem.network import Network
+from lipcert.problem.problem import FORMS, Way
 from lipcert.proof.cases import Cases
 from lipcert.proof.certificate import Proof
 from lipcert.proof.multipliers import Multipliers
@@ -16,6 +18,8 @@ from lipcert.proof.preorder import Preorder
 from lipcert.proof.sharpened import Sharpened, Within
 from lipcert.proof.slopes import Slopes
 from lipcert.proof.tree import Tree
+from lipcert.proof.ways import WithBounds
+from lipcert.steps import RATES
 
 _RATE = 5e9  # multiplications in a second
 _CELL = 1e-4  # seconds for the bounds of a cell of a small network, measured on trees of 64 to 2,048 linear leaves
@@ -33,16 +37,26 @@ def cell_seconds(net: Network) -> float:
     return (total + 4.0 * entries) / _RATE + _CELL
 
 
-def seconds(net: Network, proof: Proof) -> float:
-    """Seconds for checking a proof about this network."""
-    cell = cell_seconds(net)
+def bounds_seconds(net: Network, way: Way) -> float:
+    """Seconds for pre-activation bounds made in this way, and for one gradient."""
+    if way == FORMS:
+        return cell_seconds(net)
+    operations, kind = zonotope_work(net, way.symbols)
+    return operations / RATES[kind] + 4.0 * net.entries / _RATE + _CELL
+
+
+def seconds(net: Network, proof: Proof, way: Way = FORMS) -> float:
+    """Seconds for checking a proof about this network whose pre-activation bounds are made in this way."""
+    cell = bounds_seconds(net, way)
     match proof:
+        case WithBounds():
+            return seconds(net, proof.inner, proof.way)
         case Sharpened() | Within():
-            return cell + seconds(net, proof.inner)
+            return cell + seconds(net, proof.inner, way)
         case Tree():
             return proof.cells * cell + sum(_relaxed(net, leaf) for leaf in proof.relaxed)
         case Preorder():
-            return seconds(net, proof.sketch)
+            return seconds(net, proof.sketch, way)
         case Multipliers():
             return cell + _relaxed(net, proof)
         case Cases():
@@ -58,7 +72,7 @@ def seconds(net: Network, proof: Proof) -> float:
 def words(proof: Proof) -> str:
     """A phrase that says what makes the check long, such as "40 leaves"."""
     match proof:
-        case Sharpened() | Within():
+        case Sharpened() | Within() | WithBounds():
             return words(proof.inner)
         case Tree():
             if proof.method == "signs":

@@ -22,11 +22,12 @@ from lipcert.files.boundary import located
 from lipcert.files.numbers import LARGEST_WHOLE, one_real, one_whole, whole, word
 from lipcert.problem import question
 from lipcert.problem.question import LargestNorm, Question
-from lipcert.proof import encoding, preorder, sharpened, slopes, tree
+from lipcert.proof import encoding, preorder, sharpened, slopes, tree, ways
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import read_cases
 from lipcert.proof.certificate import VERSION, Certificate, Envelope, Proof
 from lipcert.proof.multipliers import Multipliers
+from lipcert.proof.ways import read_way, with_way
 from lipcert.relaxation.specification import RELAXATIONS
 
 E = TypeVar("E", bound=Envelope)
@@ -72,7 +73,7 @@ STATED = (
     "literal_form|krivine_(degree|index|numbers)|"
     "sos_(basis|blocks|cuts|mix|equalities|inequalities|rules|factors|products|families|scale|factor|index|numbers)"
 )
-_PARTS = (tree, preorder, slopes)
+_PARTS = (tree, preorder, slopes, ways)
 _QUESTION = ("kind", *OF_1_0_0, question.NAMES, question.WORDS)
 _PROOFS = (sharpened.COLLAPSED, sharpened.NAMES, STATED, *(part.NAMES for part in _PARTS))
 _NAMES = re.compile("|".join((*_QUESTION, *_PROOFS, *CONTENT.values())))
@@ -155,7 +156,8 @@ def kind_of(arrays: Mapping[str, Any]) -> str:
 def read_constant(arrays: Mapping[str, Any]) -> Certificate:
     """A certificate of one constant on one region."""
     statement, upper = Question.read(arrays, LargestNorm()), one_real(arrays, "upper", -np.inf, np.inf)
-    return Certificate(statement, _sharpened(arrays, word(arrays, "method")), upper, upper)
+    proof = with_way(read_way(arrays), _sharpened(arrays, word(arrays, "method")))
+    return Certificate(statement, proof, upper, upper)
 
 
 def _sharpened(arrays: Mapping[str, Any], method: str) -> Proof:

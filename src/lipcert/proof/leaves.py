@@ -328,7 +328,7 @@ class Group:
     @classmethod
     def first(cls, problem: Problem) -> Group:
         """The cell that a tree begins with."""
-        cell, bounds = root_bounds(problem.network, problem.region)
+        cell, bounds = root_bounds(problem)
         return cls([cell], bounds)
 
     def rows(self, k: Index) -> Group:

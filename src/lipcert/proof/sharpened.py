@@ -32,6 +32,7 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull, sides_of
 from lipcert.proof.certificate import Certificate, Proof
 from lipcert.proof.nogoods import Index, System
+from lipcert.proof.ways import WithBounds
 from lipcert.rounding import Array
 
 COLLAPSED = "collapsed"  # the flag in a file of a proof about the network of the open neurons
@@ -190,7 +191,7 @@ def with_bounds(problem: Problem, found: tuple[Interval, ...], sharper: Sharper)
     for (i, own), z in zip(every if small is None else small.neurons, found, strict=True):
         pre[i - 1].lo[own] = np.fmax(pre[i - 1].lo[own], z.lo)
         pre[i - 1].hi[own] = np.fmin(pre[i - 1].hi[own], z.hi)
-    return problem.on(problem.region, tuple(pre), completion=sharper.around)
+    return problem.on(problem.region, tuple(pre), completion=sharper.around, way=problem.facts.way)
 
 
 def tops(system: System, targets: Index, y: Array, t: Array) -> tuple[Array, Array]:
@@ -233,6 +234,11 @@ class Within:
         """The bound of the inner proof on the collapsed problem plus its price; infinite where nothing collapses."""
         small = collapse(problem)
         return np.inf if small is None else small.above(self.inner.check(small.problem))
+
+
+def innermost(proof: Proof) -> Proof:
+    """The proof without what says which bounds and which network it is about."""
+    return innermost(proof.inner) if isinstance(proof, Sharpened | Within | WithBounds) else proof
 
 
 def prove_within(problem: Problem, certificate: Certificate) -> Certificate:

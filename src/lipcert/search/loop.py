@@ -20,6 +20,7 @@ import numpy as np
 from lipcert.budget import Budget
 from lipcert.proof import Certificate
 from lipcert.proof.cells import Index
+from lipcert.proof.sharpened import innermost
 from lipcert.proof.tree import Tree
 from lipcert.rounding import Array
 from lipcert.search.leaves import Leaves
@@ -95,7 +96,7 @@ class SearchOutcome:
     @property
     def leaves(self) -> int:
         """How many leaves the tree in the certificate has."""
-        proof = self.certificate.proof
+        proof = innermost(self.certificate.proof)
         return proof.count if isinstance(proof, Tree) else 0
 
 

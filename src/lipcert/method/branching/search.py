@@ -83,7 +83,7 @@ class CellSearch(BestFirst):
         self.under_way: dict[Future[RelaxationReply], Node] = {}
         # As many relaxations as cases for every cell: intervals alone are the better deal.
         self.worth = Worth(not problem.has_cases and relaxation_refusal(problem, "tight") is None)
-        cell, bounds = root_bounds(self.net, problem.region)
+        cell, bounds = root_bounds(problem)
         first = judged(problem, [cell], bounds).half(0)
         self.tree, self.refusals = CellTree(self.net), Refusals(self.net)
         self.stuck: list[float] = []  # the bounds of cells that nothing can be done about

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from lipcert.bounds.interval import Interval
-from lipcert.bounds.propagation import preactivation_bounds, preactivations
+from lipcert.bounds.propagation import made_in, preactivation_bounds, preactivations
 from lipcert.errors import FileFormatError, InputError, MethodError
 from lipcert.problem.activations import IDENTITY
 from lipcert.problem.network import Network
-from lipcert.problem.problem import Problem
+from lipcert.problem.problem import FORMS, Problem
 from lipcert.problem.region import Box, hull, sides_of
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.balls.arithmetic import case_table, check_arithmetic
@@ -29,15 +29,17 @@ from lipcert.proof.balls.rows import check_multipliers, check_rows
 from lipcert.proof.balls.slopes import check_part
 from lipcert.proof.balls.systems import BallSystem
 from lipcert.proof.balls.trees import check_tree
+from lipcert.proof.balls.zonotope import zonotope_bounds
 from lipcert.proof.cases import Cases, case_of
 from lipcert.proof.certificate import Certificate, Proof
 from lipcert.proof.leaves import Leaves
 from lipcert.proof.margins import MarginCertificate, MarginProof, with_margins
 from lipcert.proof.multipliers import Multipliers
 from lipcert.proof.preorder import Preorder
-from lipcert.proof.sharpened import Sharpened, Sharper, Within, covered, narrowed, scores_of
+from lipcert.proof.sharpened import Sharpened, Sharper, Within, covered, innermost, narrowed, scores_of
 from lipcert.proof.slopes import WHOLE, Slopes
 from lipcert.proof.tree import Tree
+from lipcert.proof.ways import WithBounds, name_of
 from lipcert.relaxation.margin import applies, margin
 from lipcert.rounding import Array, best, worst
 
@@ -65,14 +67,11 @@ def check_with_balls(certificate: Certificate, net: Network) -> float:
             return math.inf
 
 
-def innermost(proof: Proof) -> Proof:
-    """The proof without what says which bounds and which network it is about."""
-    return innermost(proof.inner) if isinstance(proof, Sharpened | Within) else proof
-
-
 def what_is_checked(proof: Proof) -> str:
     """In words, what the balls are asked to prove."""
     match proof:
+        case WithBounds():
+            return f"{name_of(proof.way)} of pre-activations, {what_is_checked(proof.inner)}"
         case Sharpened():
             return f"multipliers of sharper pre-activation bounds, {what_is_checked(proof.inner)}"
         case Within():
@@ -101,13 +100,17 @@ def check(problem: Problem, proof: Proof) -> float:
     """The bound that a proof proves of a problem, infinite when none; pre-activation bounds are proved first."""
     if isinstance(proof, Arithmetic) and proof.method == "product":
         return check_arithmetic(problem, (), proof)  # on any region, so no bounds are needed
-    pre = region_bounds(problem, preactivations(problem)).pre
-    return check_on(problem.on(problem.region, tuple(pre)), pre, proof)
+    way = proof.way if isinstance(proof, WithBounds) else FORMS
+    hint = preactivations(problem if way == FORMS else made_in(problem, way))
+    pre = region_bounds(problem, hint, zonotope_bounds(problem) if way.symbols else None).pre
+    return check_on(problem.on(problem.region, tuple(pre), way=way), pre, proof)
 
 
 def check_on(problem: Problem, pre: Hint, proof: Proof) -> float:
     """The bound that a proof proves with pre-activation bounds that are proved and kept with the problem."""
     match proof:
+        case WithBounds():
+            return check_on(problem, pre, proof.inner)
         case Sharpened():
             better = sharpened(problem, pre, proof.sharper)
             return math.inf if better is None else check_on(better, preactivations(better), proof.inner)
@@ -192,7 +195,7 @@ def sharpened(problem: Problem, pre: Hint, sharper: Sharper) -> Problem | None:
     for (i, own), z in zip(places, found, strict=True):
         kept[i - 1].lo[own] = np.fmax(kept[i - 1].lo[own], z.lo)
         kept[i - 1].hi[own] = np.fmin(kept[i - 1].hi[own], z.hi)
-    return problem.on(problem.region, tuple(kept))
+    return problem.on(problem.region, tuple(kept), way=problem.facts.way)
 
 
 def _narrowed(sharper: Sharper, k: int, system: BallSystem, z: Interval) -> Interval:

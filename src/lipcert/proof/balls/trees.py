@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from lipcert.bounds.cell import Cell, first_cell, whole
 from lipcert.bounds.interval import Interval
-from lipcert.bounds.propagation import bounds_of
+from lipcert.bounds.propagation import bounds_of, preactivations
 from lipcert.errors import FileFormatError, InputError, MethodError
-from lipcert.problem.problem import Problem
+from lipcert.problem.problem import FORMS, Problem
 from lipcert.problem.region import Everywhere, Region, ball_of, hull
 from lipcert.proof.balls.arithmetic import linear_bound
 from lipcert.proof.balls.cells import BallBounds, Hint, cell_bounds, proved_slopes
@@ -92,14 +92,20 @@ def _on_cells(problem: Problem, tree: Tree, leaves: Leaves) -> float:
         both = cell_halves(net, group.cells, where, value)
         return None if both is None else BallGroup(both, [known for known in group.known for _ in range(2)])
 
-    root = BallGroup([first_cell(net, problem.region)], [_of_ball(problem)])
+    root = BallGroup([first_cell(net, problem.region)], [_at_root(problem)])
     roots = [(np.zeros(1, dtype=np.int64), root)]
     return upper if walk(tree, roots, visit, halve, _AT_ONCE, tree.leading_to(wanted)) else math.inf
 
 
-def _of_ball(problem: Problem) -> Hint | None:
-    """Pre-activation bounds on the ball, where the first cell is the box around one; else None."""
+def _at_root(problem: Problem) -> Hint | None:
+    """Pre-activation bounds that are known of the first cell, which in the box around a ball are those of the ball.
+
+    The bounds of the problem are proved before, and the ordinary checker too begins with them where they were made in a
+    way that the certificate names, or are those of the network of the open neurons.
+    """
     net = problem.network
+    if problem.facts.way != FORMS or problem.facts.origin is not None:
+        return preactivations(problem)
     if ball_of(problem.region) is None:
         return None
     inside = whole(net, problem.region)
