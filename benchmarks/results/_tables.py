@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from statistics import geometric_mean, median
 
 from benchmarks._rows import Measured, Row
-from benchmarks.turns._curves import Ratios, all_beside, limit_of, summaries
+from benchmarks.turns._curves import Ratios, all_beside, summaries
 
 MARKS = (1.0, 3.0, 10.0, 30.0, 60.0)
 SHARES = ("certified", "attacked", "undecided", "misclassified")
@@ -141,8 +141,12 @@ def turns(rows: Sequence[Row]) -> str:
         count = str(max(r.count if r else 0 for r in (upper, lower)))
         lines.append((half, f"{mark:g} s", count, *_ratios(upper), *_ratios(lower)))
     head = ("half", "after", "questions", "upper: mean", "worst", "where", "witness: mean", "worst", "where")
-    limits = sorted({limit_of(r.measured) for r in rows})
-    return table(head, lines) + f"\n\nLimit of every run: {', '.join(f'{limit:g}' for limit in limits)} s."
+    limits, loads = sorted({r.measured.limit for r in rows}), sorted(r.load_before for r in rows)
+    asked = ", ".join(sorted({r.measured.network for r in rows}))
+    return f"""{table(head, lines)}
+
+Limit of every run: {", ".join(limits)}; seconds of the processor are nearly those of a free machine on a busy one.
+Load of the machine before a run: {loads[0]:.1f} to {loads[-1]:.1f}. Questions: {asked}."""
 
 
 def _ratios(found: Ratios | None) -> tuple[str, str, str]:

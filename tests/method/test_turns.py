@@ -220,6 +220,31 @@ def test_one_that_needs_a_long_slice_gets_it_or_none() -> None:
     assert steady.done == pytest.approx(10.0)
 
 
+def test_a_slice_that_is_too_short_does_not_count() -> None:
+    """It says so at once, and what it needs after each: its hope has not faded when a slice is long enough."""
+
+    class Short(Known):
+        asked = 0.0
+
+        def least(self, budget: Budget) -> float:  # noqa: ARG002
+            return self.asked
+
+        def advance(self, budget: Budget) -> None:
+            if budget.left() >= 0.3:
+                super().advance(budget)
+            else:
+                self.asked = 2.0 * budget.left()
+
+    bracket, budget = bracket_of(1e3), Budget.of_work(2.0)
+    short = Short(bracket, "short", lambda _: 10.0)
+    stallers = [Known(bracket, name, CURVES["staller"]) for name in "abcde"]
+    take_turns([*stallers, short], bracket, budget)
+    first = next(turn for turn in bracket.turns if turn.upper == 10.0)
+    assert first.engine == "short"
+    assert first.begin < 1.2
+    assert short.slices < sum(turn.engine == "short" for turn in bracket.turns)
+
+
 def test_one_that_does_nothing_ends() -> None:
     """It says that it is alive, and does nothing: without an end it would be asked for ever."""
 

@@ -54,7 +54,7 @@ class Engine:
 
     def __init__(self) -> None:
         self.history: list[_Point] = []  # before the first slice, and after each so far
-        self.slices = 0
+        self.slices = 0  # those that were long enough
         self.idle = 0  # slices in a row that ended early without a gain
 
     @property
@@ -177,13 +177,15 @@ def _slice(engine: Engine, bracket: Bracket, budget: Budget, length: float) -> N
     if budget.memory.full():
         _end_by_memory(engine, bracket, budget)
     seconds = max(budget.now() - begin, 1e-9)
-    early = seconds < EARLY * given and engine.least(budget) <= given
+    unused = seconds < EARLY * given
+    short = unused and engine.least(budget) > given  # the engine says what it needs: it was not tried
+    early = unused and not short
     gained = engine.upper < own or bracket.lower > lower
     engine.idle = engine.idle + 1 if early and not gained else 0
     engine.ended = engine.ended or engine.idle >= IDLE
     raised += math.log(bracket.lower / lower) if 0 < lower < bracket.lower else float(lower <= 0 < bracket.lower)
     engine.history.append(_Point(spent + seconds, _log(engine.upper), raised))
-    engine.slices += 1
+    engine.slices += not short
     bracket.turns.append(Turn(engine.name, begun, seconds, engine.upper, bracket.lower, bracket.upper))
 
 
