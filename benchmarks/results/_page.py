@@ -71,7 +71,7 @@ SECTIONS = (
     Section(
         "turns",
         "auto beside single methods",
-        "`python -m benchmarks.turns`: `auto` and every single method that covers the question, each once with a limit "
+        "`python -m benchmarks.turns`: `auto` and single methods that cover the question, each once with a limit "
         "of time, so that another run may differ. The upper bound of `auto` over the smallest of theirs at the same "
         "time (above 1: `auto` is behind), and its witness over their largest (below 1: behind); means are geometric. "
         "A single method that is given longer may plan otherwise than one that is given less. Constants of `auto` are "

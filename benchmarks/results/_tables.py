@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from statistics import geometric_mean, median
 
 from benchmarks._rows import Measured, Row
-from benchmarks.turns._curves import Ratios, all_beside, summaries
+from benchmarks.turns._curves import AUTO, Ratios, all_beside, summaries
 
 MARKS = (1.0, 3.0, 10.0, 30.0, 60.0)
 SHARES = ("certified", "attacked", "undecided", "misclassified")
@@ -143,10 +143,12 @@ def turns(rows: Sequence[Row]) -> str:
     head = ("half", "after", "questions", "upper: mean", "worst", "where", "witness: mean", "worst", "where")
     limits, loads = sorted({r.measured.limit for r in rows}), sorted(r.load_before for r in rows)
     asked = ", ".join(sorted({r.measured.network for r in rows}))
+    best = ", ".join(f"`{method}`" for method in sorted({r.measured.method for r in rows} - {AUTO}))
     return f"""{table(head, lines)}
 
 Limit of every run: {", ".join(limits)}; seconds of the processor are nearly those of a free machine on a busy one.
-Load of the machine before a run: {loads[0]:.1f} to {loads[-1]:.1f}. Questions: {asked}."""
+Load of the machine before a run: {loads[0]:.1f} to {loads[-1]:.1f}. Single methods that are best somewhere: {best}.
+Questions: {asked}."""
 
 
 def _ratios(found: Ratios | None) -> tuple[str, str, str]:
