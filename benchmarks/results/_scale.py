@@ -13,6 +13,9 @@ import lipcert
 from benchmarks._residual_networks import residual
 from benchmarks._rows import Measured
 from benchmarks.results._case import BOTH, ONLY_FULL, Case, Stopwatch, gigabytes, warm
+from lipcert.bounds.propagation import plain
+from lipcert.problem.problem import Problem
+from lipcert.proof.arithmetic import prove_interval
 
 SIZES = ((2, 8), (2, 16), (4, 32), (16, 32))  # channels of the first stage, side of the image
 SIZES_FULL = ((64, 32), (128, 32))
@@ -31,19 +34,24 @@ def scale(width: int, side: int) -> Iterable[Measured]:
         net = lipcert.load(path)
         read = watch.cpu
     warm("auto", True, False)
-    plain = lipcert.bound(net, box, output=0, method="interval", work=0.0, lower=False).upper
+    by_intervals = prove_interval(plain(Problem.of(net, box, 0))).claim
     useful: list[float] = []
     watch = Stopwatch()
 
     def tell(now: lipcert.Progress) -> None:
-        if not useful and now.upper < plain:
+        if not useful and now.upper < by_intervals:
             useful.append(watch.cpu)
 
     result = lipcert.bound(net, box, output=0, time_limit=LIMIT, workers=1, on_progress=tell)
     wall, cpu, peak = watch.wall, watch.cpu, gigabytes()
     watch = Stopwatch()
     proved = lipcert.verify(result.certificate, net).proved
-    facts: dict[str, float | str] = {"neurons": net.neurons, "read": read, "intervals": plain, "verified": watch.cpu}
+    facts: dict[str, float | str] = {
+        "neurons": net.neurons,
+        "read": read,
+        "intervals": by_intervals,
+        "verified": watch.cpu,
+    }
     yield Measured(
         f"{net.neurons:,} neurons",
         "auto",
