@@ -4,6 +4,8 @@
         [--names WORD ..] [--families NAME ..] [--methods auto,linear,..] [--jobs 1] [--busy 0] [--resume]
     python -m benchmarks.turns table FOLDER [--before FOLDER] [--marks 1,3,10] [--half A|B]
     python -m benchmarks.turns list
+    python -m benchmarks.turns engines --out FILE [--processor 4] [--half A|B] [--names WORD ..] [--families NAME ..]
+    python -m benchmarks.turns replay FILE
     python -m benchmarks.turns compact FOLDER [--to docs/results/turns.jsonl]
 
 Each run has a process of its own with one BLAS thread and the longest time; its curve gives the bracket at the earlier
@@ -11,6 +13,8 @@ marks. A single method that is given longer may plan otherwise than one that is 
 less than it could have had. Rows are appended to FOLDER/rows.jsonl as they are made; a folder has rows of one limit.
 Every certificate is verified. `--busy N` runs N loops beside each run. `--processor` ends runs by seconds of the
 processor, so that a busy machine gives the figures of a free one, `--work` by counted work; the curves are against it.
+`engines` appends to FILE what each engine of `auto` does alone; `replay` lets the rule take turns with engines that do
+what was recorded, with its constants as they are and with others.
 """
 
 from __future__ import annotations
@@ -25,11 +29,13 @@ from benchmarks._measure import ROOT
 from benchmarks._rows import Row, append_rows, latest, read_rows
 from benchmarks.results._run import run_cases, run_here
 from benchmarks.turns._curves import all_beside, compact
+from benchmarks.turns._engines import read_curves, record
 from benchmarks.turns._questions import TurnsQuestion, questions
+from benchmarks.turns._replay import ablation
 from benchmarks.turns._run import METHODS, PROCESSOR, WORK, Clock, cases, in_a_process
 from benchmarks.turns._tables import before_and_after, question_lines, summary_lines, unproved
 
-VERBS = ("run", "table", "list", "compact", "one")
+VERBS = ("run", "table", "list", "compact", "one", "engines", "replay")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,6 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"{q.half}  {q.family:12s} {q.name}")
         case "table":
             _table(given)
+        case "engines":
+            _engines(given)
+        case "replay":
+            for line in ablation(read_curves(given.file)):
+                print(line)
         case _:
             given.to.unlink(missing_ok=True)
             append_rows(given.to, compact(_rows_in(given.folder)))
@@ -60,8 +71,6 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", required=True)
     run = verbs.add_parser("run", help="measure")
     run.add_argument("--out", type=Path, required=True)
-    run.add_argument("--names", nargs="+", metavar="WORD", help="questions whose names contain one of these")
-    run.add_argument("--families", nargs="+", metavar="NAME")
     run.add_argument("--methods", default=",".join(METHODS))
     run.add_argument("--jobs", type=int, default=1, help="how many runs at once")
     run.add_argument("--busy", type=int, default=0)
@@ -77,9 +86,16 @@ def _parser() -> argparse.ArgumentParser:
     small.add_argument("folder", type=Path)
     small.add_argument("--to", type=Path, default=ROOT / "docs" / "results" / "turns.jsonl")
     verbs.add_parser("list", help="all questions")
-    for verb in (run, table):
+    alone = verbs.add_parser("engines", help="record what each engine of auto does alone")
+    alone.add_argument("--out", type=Path, required=True)
+    again = verbs.add_parser("replay", help="the rule on recorded engines, with other constants")
+    again.add_argument("file", type=Path)
+    for verb in (run, alone):
+        verb.add_argument("--names", nargs="+", metavar="WORD", help="questions whose names contain one of these")
+        verb.add_argument("--families", nargs="+", metavar="NAME")
+    for verb in (run, table, alone):
         verb.add_argument("--half", choices=["A", "B"])
-    for verb in (run, one):
+    for verb in (run, one, alone):
         limit = verb.add_mutually_exclusive_group()
         limit.add_argument("--seconds", type=float, default=10.0)
         limit.add_argument("--processor", type=float, help="seconds of the processor instead, on a busy machine")
@@ -102,6 +118,14 @@ def _chosen(given: argparse.Namespace) -> list[TurnsQuestion]:
         and (not given.families or q.family in given.families)
         and (not given.names or any(word in q.name for word in given.names))
     ]
+
+
+def _engines(given: argparse.Namespace) -> None:
+    clock = _clock(given)
+    clock.start()
+    for question in _chosen(given):
+        with given.out.open("a", encoding="utf-8") as file:
+            file.write(record(question, clock).line + "\n")
 
 
 def _run(given: argparse.Namespace) -> int:

@@ -1,35 +1,31 @@
-"""The engines of `auto` one by one: the curve that each has alone, and the rule of the turns on recorded curves.
-
-`record` gives one engine after the other all of the time, behind the cheap bounds with which `auto` begins. `replay`
-takes turns with engines that do what was recorded, so that other constants of the rule cost nothing to look at. What
-engines tell each other (witnesses, sharper bounds) is not seen.
-"""
+"""The engines of `auto` one by one: each has all of the time, behind the cheap bounds with which `auto` begins."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.turns._questions import TurnsQuestion
-from lipcert import Box, Network
+from benchmarks.turns._run import WORK, Clock
 from lipcert.budget import Budget
 from lipcert.jobs import local
+from lipcert.method import turns
 from lipcert.method.auto import Auto
 from lipcert.method.bracket import Bracket
 from lipcert.method.engines import engines_for
 from lipcert.method.run import run
 from lipcert.method.turns import Engine, take_turns
 from lipcert.problem.problem import Problem
-from lipcert.proof import Certificate
-from lipcert.proof.arithmetic import prove_product
-from lipcert.search.progress import Progress
-from lipcert.search.settings import Settings
-from lipcert.witness import Witness
+
+# Slices are shorter than those of `auto`, so that a replay sees what lies between.
+FINE = {"FIRST": 0.05, "GROWTH": 0.25}
+LONG = 1e6  # seconds: engines are stopped one by one
 
 Point = tuple[float, float, float]  # seconds that an engine has had, its own upper bound, and the lower bound
 
@@ -110,82 +106,24 @@ def _alone(engine: Engine, bracket: Bracket, budget: Budget) -> Curve:
     return Curve(engine.name, points, tuple(needs), engine.ended)
 
 
-def record(question: TurnsQuestion, seconds: float) -> Curves:
-    """The curves of all engines; seconds are those of the clock that the process has (`Clock.start`)."""
+@contextmanager
+def constants(**values: float) -> Iterator[None]:
+    """Inside, constants of the rule have these values."""
+    kept = {name: getattr(turns, name) for name in values}
+    try:
+        for name, value in values.items():
+            setattr(turns, name, value)
+        yield
+    finally:
+        for name, value in kept.items():
+            setattr(turns, name, value)
+
+
+def record(question: TurnsQuestion, clock: Clock) -> Curves:
+    """The curves of all engines, each as long as the clock says."""
     net, region, output, norm = question.make()
-    problem, method = Problem.of(net, region, output, norm), _Alone(seconds)
-    run(method, problem, Bracket(Settings()), Budget.of_seconds(1e6))
+    problem, method = Problem.of(net, region, output, norm), _Alone(clock.limit)
+    budget = Budget.of_work(LONG) if clock.unit == WORK else Budget.of_seconds(LONG)
+    with constants(**FINE):
+        run(method, problem, Bracket(clock.settings), budget)
     return Curves(question.name, question.half, *method.before, tuple(method.found))
-
-
-_MADE = Problem.of(Network.from_weights([np.ones((1, 1))] * 2, [np.zeros(1)] * 2), Box(np.zeros(1), 1.0))
-_PROOF = prove_product(_MADE).proof  # its bound is replaced
-
-
-class Recorded(Engine):
-    """It does what was recorded; after the end of its record nothing changes any more."""
-
-    def __init__(self, curve: Curve, bracket: Bracket) -> None:
-        super().__init__()
-        self.curve, self.bracket, self.name, self.at, self.done = curve, bracket, curve.engine, 0, 0.0
-
-    def least(self, budget: Budget) -> float:  # noqa: ARG002 - as every engine says it
-        return self.curve.needs[self.at] if self.at < len(self.curve.needs) else 0.0
-
-    def advance(self, budget: Budget) -> None:
-        points = self.curve.points
-        last = points[-1][0] if points else 0.0
-        length = budget.left()
-        if self.curve.ended:
-            length = min(length, max(last - self.done, 0.0))
-        budget.add(length)
-        self.done += length
-        while self.at < len(points) and points[self.at][0] <= self.done * (1 + 1e-9):
-            _, upper, lower = points[self.at]
-            self.at += 1
-            if upper < self.upper:
-                self.upper = upper
-                improve(self.bracket, upper=upper)
-            if lower > self.bracket.lower:
-                improve(self.bracket, lower=lower)
-        self.ended = self.curve.ended and self.done >= last * (1 - 1e-9)
-
-
-def improve(bracket: Bracket, lower: float = 0.0, upper: float = math.inf) -> None:
-    """Make the bracket believe these ends."""
-    if upper < math.inf:
-        bracket.improve(Certificate.of(_MADE, _PROOF, upper))
-    if lower > 0:
-        bracket.improve(Witness(np.zeros(1), lower, "recorded"))
-
-
-def replay(found: Curves, seconds: float) -> list[Point]:
-    """The rule on recorded engines: (seconds since the first slice, upper, lower) whenever the bracket changes."""
-    budget, points = Budget.of_work(seconds), list[Point]()
-    bracket = Bracket(Settings())
-    improve(bracket, found.lower, found.upper)
-
-    def seen(progress: Progress) -> None:
-        points.append((budget.elapsed(), progress.upper, progress.lower or 0.0))
-
-    bracket.on_progress = seen
-    bracket.report()
-    take_turns([Recorded(curve, bracket) for curve in found.engines], bracket, budget)
-    return points
-
-
-def at(points: Iterable[Point], seconds: float) -> tuple[float, float]:
-    """The lower and the upper end at a time."""
-    seen = [(lower, upper) for when, upper, lower in points if when <= seconds * (1 + 1e-9)]
-    return max((lower for lower, _ in seen), default=0.0), min((upper for _, upper in seen), default=math.inf)
-
-
-def behind(found: Curves, marks: Sequence[float]) -> Iterator[tuple[float, float, float]]:
-    """For each mark: the rule's upper bound over the best of one engine alone, and its witness over the best one."""
-    mine = replay(found, max(marks))
-    for mark in marks:
-        lower, upper = at(mine, mark)
-        ends = [at(curve.points, mark) for curve in found.engines]
-        best = min([found.upper, *(up for _, up in ends)])
-        high = max([found.lower, *(low for low, _ in ends)])
-        yield mark, upper / best, lower / high if high > 0 else 1.0

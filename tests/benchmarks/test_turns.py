@@ -23,8 +23,10 @@ from benchmarks.turns._curves import (
     summaries,
     summary,
 )
+from benchmarks.turns._engines import Curve, Curves, read_curves
 from benchmarks.turns._questions import FAMILIES, halves, questions
 from benchmarks.turns._recipes import fitted, waves
+from benchmarks.turns._replay import OTHERS, ablation, behind, replay
 from benchmarks.turns._run import PROCESSOR, WORK, Clock, cases, refusal
 from benchmarks.turns._tables import before_and_after
 
@@ -194,3 +196,43 @@ def test_all_methods_that_cover_a_question_are_cases() -> None:
     small = next(q for q in questions() if q.name == "(20,20) s=10 local")
     made = list(cases([small], ["auto", "hr2", "tight"], Clock(1.0)))
     assert [case.name.rsplit("/", 1)[1] for case in made if case.missing() is None] == ["auto", "hr2", "tight"]
+
+
+def made_curves() -> Curves:
+    """One engine that falls by half every second, one that has a bound after two seconds, one that finds witnesses."""
+    times = [0.1 * k for k in range(1, 60)]
+    falls = Curve("falls", tuple((t, 100.0 * 0.5**t, 1.0) for t in times), (0.0,) * 60, False)
+    late = Curve("late", tuple((t, 5.0 if t > 2 else math.inf, 1.0) for t in times), (0.0,) * 60, False)
+    seen = Curve("seen", ((0.2, math.inf, 2.0),), (0.2, 0.2), True)
+    return Curves("net", "A", 0.1, 1.0, 100.0, (falls, late, seen))
+
+
+def test_a_replay_takes_turns_with_recorded_engines() -> None:
+    found = made_curves()
+    assert Curves.of_line(found.line) == found
+    points = replay(found, 4.0)
+    uppers, lowers = [upper for _, upper, _ in points], [lower for _, _, lower in points]
+    assert uppers == sorted(uppers, reverse=True)
+    assert (uppers[0], lowers[0]) == (100.0, 1.0)
+    assert 100.0 * 0.5**4 <= uppers[-1] < 30.0
+    assert lowers[-1] == 2.0
+    for mark, upper, lower in behind(found, (1.0, 4.0)):
+        assert 1.0 <= upper < 100.0, mark
+        assert lower <= 1.0
+
+
+def test_an_ablation_has_a_row_for_every_other_value() -> None:
+    head, as_is, *rows = ablation([made_curves(), replace(made_curves(), half="B")])
+    assert head.count("worst") == as_is.count("|") // 3 == 2
+    assert [row.split()[0] for row in rows] == [name for name, values in OTHERS.items() for _ in values]
+
+
+def test_engines_are_recorded_one_by_one(tmp_path: Path) -> None:
+    file = tmp_path / "engines.jsonl"
+    assert command.main(["engines", "--out", str(file), "--names", "2-40-40-1", "--work", "0.1"]) == 0
+    [found] = read_curves(file)
+    assert (found.question, found.half) == ("2-40-40-1", "A")
+    assert {"witness", "cells", "signs"} <= {curve.engine for curve in found.engines}
+    for curve in found.engines:
+        assert [t for t, _, _ in curve.points] == sorted(t for t, _, _ in curve.points)
+        assert len(curve.needs) == len(curve.points) + 1

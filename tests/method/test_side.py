@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
+import signal
+import subprocess
+import sys
 from concurrent.futures import Executor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -140,3 +145,29 @@ def test_a_full_memory_begins_no_second_process(monkeypatch: pytest.MonkeyPatch)
         side.exchange(lambda: lasting(problem, bracket, budget, local()))
         assert side.executor is None
         assert memory.limit == 4e9
+
+
+def others_of(pid: int) -> list[int]:
+    """Processes that this one started and that are workers, which run with a name of `multiprocessing.spawn`."""
+    threads = (Path("/proc") / str(pid) / "task").glob("*/children")
+    found = [child for thread in threads for child in thread.read_text().split()]
+    return [int(child) for child in found if b"spawn_main" in (Path("/proc") / child / "cmdline").read_bytes()]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_both_processes_and_keeps_the_bracket(sent: signal.Signals, tmp_path: Path) -> None:
+    net_of(8, 40, 40, 3).save(tmp_path / "net.npz")  # no search ends on it soon
+    command = [sys.executable, "-m", "lipcert", "bound", str(tmp_path / "net.npz"), "--radius", "1", "--output", "all"]
+    command += ["--norm", "2", "--time-limit", "600", "--workers", "2", "--json"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stderr is not None
+    while not (others := others_of(child.pid)):  # every line is news about the bracket
+        assert child.stderr.readline()
+    child.send_signal(sent)
+    out, err = child.communicate(timeout=120)
+    found = json.loads(out)
+    assert (child.returncode, found["status"]) == (0, "interrupted")
+    assert found["upper"] > found["lower"] > 0
+    assert "Traceback" not in err
+    assert not any((Path("/proc") / str(pid)).exists() for pid in others)

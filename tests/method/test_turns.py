@@ -69,6 +69,7 @@ class Rising(Engine):
     """It looks for witnesses: the lower bound rises by a factor with every doubling of its time."""
 
     name = "rising"
+    below = True
 
     def __init__(self, bracket: Bracket, factor: float) -> None:
         super().__init__()

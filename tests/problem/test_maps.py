@@ -22,15 +22,16 @@ from lipcert import Affine, Network, load
 from lipcert.bounds.interval import Interval, affine_interval
 from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.errors import FileFormatError, InputError, MethodError
+from lipcert.problem import convolution as convolution_module
 from lipcert.problem import maps, sliding
 from lipcert.problem.activations import RELU
-from lipcert.problem.convolution import Convolution, Window
+from lipcert.problem.convolution import Convolution, TransposedConvolution, Window, folded
 from lipcert.problem.maps import LinearMap, dense, entries, entrywise, fingerprint, matrix, numbers, stored, times
 from lipcert.problem.region import Box
 from lipcert.readers.graph import linear
 from lipcert.readers.graph.linear import normalize_channels
 from lipcert.readers.graph.tensors import Graph
-from lipcert.readers.graph.windows import average, convolve
+from lipcert.readers.graph.windows import average, convolve, convolve_transposed
 from lipcert.rounding import Array
 from tests.constants import set_constant
 from tests.reader_tools import data_file, refuse
@@ -255,6 +256,53 @@ def test_a_saved_convolution_comes_back(
     assert again.stored == net.stored
 
 
+@settings(max_examples=40)
+@given(convolutions(), st.booleans())
+def test_a_network_keeps_the_transpose_of_a_convolution(
+    tmp_path_factory: pytest.TempPathFactory, map_: Convolution, many: bool
+) -> None:
+    """Its hash, its file, its rows and its scalings are those of the matrix."""
+    turned, A, rng = map_.T, map_.toarray().T, np.random.default_rng(0)
+    last = rng.normal(size=(2, A.shape[0]))
+    net, written = (
+        Network([Affine(w, np.ones(len(A))), Affine(last, np.zeros(2))], [RELU]) for w in (turned, sparse.csr_array(A))
+    )
+    path = tmp_path_factory.mktemp("saved") / "net.npz"
+    with patch("os.fsync"):
+        net.save(path)
+    again = load(path)
+    assert [type(a.weight) for a in again.affines] == [TransposedConvolution, np.ndarray]
+    assert net.sha256 == written.sha256 == again.sha256
+    x = rng.normal(size=(3, A.shape[1]))
+    np.testing.assert_allclose(again.forward(x), written.forward(x), rtol=1e-10, atol=1e-10)
+    with patch.object(convolution_module, "_FEW", 0 if many else 1 << 20):
+        np.testing.assert_array_equal(turned.block(np.arange(len(A))[::-1]).toarray(), A[::-1])
+    ends = [np.repeat(rng.uniform(1, 2, size=count), len(a) // count) for a, count in ((A, map_.channels), (A.T, 1))]
+    for got, wanted in (
+        (turned.rows_scaled(ends[0]), ends[0][:, None] * A),
+        (turned.columns_scaled(ends[1]), A * ends[1]),
+        (folded(turned, sparse.diags_array(ends[1], format="csr")), A * ends[1]),
+        (folded(sparse.diags_array(ends[0], format="csr"), turned), ends[0][:, None] * A),
+    ):
+        assert isinstance(got, TransposedConvolution)
+        np.testing.assert_array_equal(got.toarray(), wanted)
+
+
+def test_readers_keep_large_transposed_convolutions(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, nets = np.random.default_rng(0), []
+    kernel, scale = rng.normal(size=(3, 2, 3, 3)), list(rng.uniform(0.5, 2.0, size=(4, 2)))
+    for limit in (1 << 40, 0):
+        set_constant(monkeypatch, "CONVOLUTION_BYTES", limit)
+        graph = Graph((1, 3, 5, 5))
+        x = graph.activate(graph.input, RELU)
+        x = convolve_transposed(graph, x, kernel, np.ones(2), 1, plain_window(3, 2, 1), (1, 1))
+        nets.append(graph.network(normalize_channels(graph, x, scale, 1e-5)))
+    written, kept = nets
+    assert isinstance(written.affines[-1].weight, np.ndarray | sparse.csr_array)
+    assert isinstance(kept.affines[-1].weight, TransposedConvolution)
+    assert kept.sha256 == written.sha256
+
+
 def saved_parts() -> dict[str, Any]:
     map_ = Convolution(np.arange(1.0, 17.0).reshape(4, 1, 2, 2), (3, 4), plain_window(2), 2)
     return {
@@ -291,6 +339,8 @@ def geometry(**changes: int) -> Array:
         ({"W1_geometry": np.ones(1 + 6 * 1000, dtype=int)}, ["whole numbers"]),
         ({"W1_geometry": geometry()[:-1]}, ["1 + 6 numbers"]),
         ({"W1_geometry": geometry()[:1]}, ["1 + 6 numbers"]),
+        ({"W1_geometry": np.append(geometry(), 0)}, ["1 + 6 numbers"]),
+        ({"W1_geometry": np.append(geometry(), 1)}, []),
         ({"W1_geometry": geometry(p0=0)}, ["0 groups"]),
         ({"W1_geometry": geometry(p0=1 << 40)}, ["groups"]),
         ({"W1_geometry": geometry(p1=1 << 40)}, ["limit"]),

@@ -307,6 +307,7 @@ class WitnessEngine(Engine):
     """Searches for witnesses, each from the best point so far, with a seed of its own, and as long as all before it."""
 
     name = "witness"
+    below = True
 
     def __init__(self, problem: Problem, bracket: Bracket) -> None:
         super().__init__()

@@ -7,7 +7,7 @@ larger of them counts:
 
     its history  the bound that the engine has proved by itself goes on to fall as it did in its last slice, or by as
                  much with the next doubling of its time as with the last one; lower bounds rise in the same way
-    its credit   an engine that was not tried for long may close a tenth of the gap within its next slice; this hope
+    its credit   an engine that was not tried for long may close a share of the gap within its next slice; this hope
                  fades with every slice that it has had, so that no engine is forgotten and none is tried for ever
 
 Slices grow with the time that an engine has had. Nothing here knows a network, the name of a method, or the whole time:
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 # Chosen on half A of `benchmarks.turns`, looked at on half B: docs/experiments/turns.md.
 FIRST = 0.05  # seconds of the first slice of an engine; a linear program or a batch of cells takes some milliseconds
 GROWTH = 0.5  # the next slice of an engine, as a share of the time that it has had: more would notice a stall late
-HOPE = 0.1  # share of the gap that an untried engine may close in its first slice
+HOPE = 0.1  # share of the gap that an untried engine may close in its first slice, one of several for the upper end
+HOPE_BELOW = 0.5  # the same of an engine that works on the lower end alone: half of the gap may close from below
 FADES = 0.6  # factor on this hope for every slice that the engine has had
 HORIZONS = 6  # horizons that are looked at: the next slice, and its doubles; an extrapolation beyond says nothing
 EARLY = 0.5  # a slice ended early if the engine used less than this share of it
@@ -47,6 +48,7 @@ class Engine:
     """
 
     name: str
+    below: bool = False  # whether it works on the lower end of the bracket alone
     upper: float = math.inf
     ended: bool = False
 
@@ -128,7 +130,8 @@ def _gap(bracket: Bracket) -> float:
 def _index(engine: Engine, bracket: Bracket, budget: Budget, gap: float) -> float:
     """The largest expected gain per second, over all horizons from the next slice on."""
     seconds = _length(engine, budget)
-    best = HOPE * FADES**engine.slices * gap / seconds
+    hope = HOPE_BELOW if engine.below else HOPE
+    best = hope * FADES**engine.slices * gap / seconds
     for doubling in range(HORIZONS if engine.history else 0):
         horizon = seconds * 2.0**doubling
         best = max(best, _expected(engine.history, horizon, bracket.upper) / horizon)

@@ -18,7 +18,7 @@ from lipcert.errors import InputError
 from lipcert.files import MAX_WIDTH
 from lipcert.problem.activations import IDENTITY, Activation
 from lipcert.problem.arrays import floats_of
-from lipcert.problem.convolution import Convolution, folded
+from lipcert.problem.convolution import Kernel, folded
 from lipcert.problem.maps import Matrix, Operator, entries, numbers, stored, times
 from lipcert.rounding import Array
 
@@ -144,9 +144,9 @@ def frozen_matrix(weight: Any) -> Matrix:
     """The matrix as it is kept: float64, checked, not to be written to."""
     if _is_frozen(weight):  # made here before: one copy of the weights is enough
         return weight
-    if isinstance(weight, Operator) and not isinstance(weight, Convolution):
+    if isinstance(weight, Operator) and not isinstance(weight, Kernel):
         weight = weight.tocsr()
-    if isinstance(weight, Convolution):  # its constructor checks and freezes
+    if isinstance(weight, Kernel):  # its constructor checks and freezes
         return weight.astype(np.float64)
     if sparse.issparse(weight):
         w = sparse.csr_array(weight, dtype=np.float64, copy=True)
@@ -200,7 +200,7 @@ def _checked(weight: Matrix) -> Matrix:
 
 def _is_frozen(weight: Any) -> bool:
     """Whether this is a matrix that was checked and frozen before."""
-    if isinstance(weight, Convolution):
+    if isinstance(weight, Kernel):
         return weight.dtype == np.float64
     if isinstance(weight, sparse.csr_array):
         parts = (weight.data, weight.indices, weight.indptr)

@@ -21,11 +21,12 @@ from scipy import sparse
 
 from lipcert.errors import InputError
 from lipcert.files import MAX_WEIGHTS, MAX_WIDTH
-from lipcert.problem.maps import Function, Index, Matrix, Operator
+from lipcert.problem.maps import Function, Index, Matrix, Operator, Transposed
 from lipcert.problem.sliding import Axis, Gathered, Sliding, Spread
 from lipcert.rounding import Array
 
 MAX_TAPS = 1 << 24  # (output, tap) pairs along one axis
+_FEW = 64  # rows of a transpose up to which products find them; more are taken from the matrix
 MAX_ENTRIES = 1 << 31  # entries of the matrix; no code writes it out, but its hash takes time
 
 
@@ -202,6 +203,10 @@ class Convolution(Operator):
         return self._with((grouped * factors.reshape(self.groups, 1, -1, 1)).reshape(self.kernel.shape))
 
     @property
+    def T(self) -> TransposedConvolution:
+        return TransposedConvolution(self)
+
+    @property
     def geometry(self) -> NDArray[np.int64]:
         """Groups, then by axis the sizes of the input, taps, strides, dilations, and pads before and after."""
         w = self.window
@@ -209,10 +214,11 @@ class Convolution(Operator):
         return np.array([self.groups, *(n for axis in sizes for n in axis)], dtype=np.int64)
 
     @classmethod
-    def of_geometry(cls, kernel: NDArray[Any], geometry: Sequence[int]) -> Convolution:
+    def of_geometry(cls, kernel: NDArray[Any], geometry: Sequence[int]) -> Convolution | TransposedConvolution:
         """The inverse of `geometry`, with a kernel (out channels, in channels per group times taps)."""
         axes, rest = divmod(len(geometry) - 1, 6)
-        if rest or axes < 1 or kernel.ndim != 2:
+        transposed = rest == 1 and geometry[-1] == 1
+        if (rest and not transposed) or axes < 1 or kernel.ndim != 2:
             raise InputError("a convolution needs a kernel with two axes and a geometry of 1 + 6 numbers for each axis")
         spatial, taps, strides, dilations, before, after = (
             tuple(geometry[1 + k * axes : 1 + (k + 1) * axes]) for k in range(6)
@@ -220,7 +226,8 @@ class Convolution(Operator):
         window = Window(taps, strides, dilations, before, after)
         if kernel.shape[1] % math.prod(taps):
             raise InputError(f"a kernel of shape {kernel.shape} does not have {taps} taps")
-        return cls(kernel.reshape(kernel.shape[0], -1, *taps), spatial, window, geometry[0])
+        map_ = cls(kernel.reshape(kernel.shape[0], -1, *taps), spatial, window, geometry[0])
+        return map_.T if transposed else map_
 
     def _with(self, kernel: NDArray[Any]) -> Convolution:
         return Convolution(kernel, self.spatial, self.window, self.groups)
@@ -313,11 +320,54 @@ class Convolution(Operator):
         return tuple(b + n + a for b, n, a in zip(self.window.before, self.spatial, self.window.after, strict=True))
 
 
-def folded(second: Matrix, first: Matrix) -> Convolution | None:
-    """The product second first where it is a convolution: one of them is, and the other scales its channels."""
-    if isinstance(second, Convolution) and (scale := _diagonal(first)) is not None:
+@dataclass(frozen=True, eq=False)
+class TransposedConvolution(Transposed):
+    """The transpose of a convolution, kept as its kernel."""
+
+    map: Convolution
+
+    @property
+    def kernel(self) -> NDArray[Any]:
+        """The kernel of the convolution."""
+        return self.map.kernel
+
+    @property
+    def T(self) -> Convolution:
+        return self.map
+
+    @property
+    def geometry(self) -> NDArray[np.int64]:
+        """The geometry of the convolution, and a one behind it."""
+        return np.append(self.map.geometry, 1)
+
+    def entrywise(self, function: Function) -> TransposedConvolution:
+        return self.map.entrywise(function).T
+
+    def rows_scaled(self, scale: Array) -> TransposedConvolution | None:
+        """scale * weight, row by row, where that is one: one factor for each channel."""
+        found = self.map.columns_scaled(scale)
+        return None if found is None else found.T
+
+    def columns_scaled(self, scale: Array) -> TransposedConvolution | None:
+        """weight * scale, column by column, where that is one: one factor for each channel."""
+        found = self.map.rows_scaled(scale)
+        return None if found is None else found.T
+
+    def block(self, rows: Index) -> sparse.csr_array:
+        return super().block(rows) if len(rows) <= _FEW else self.tocsr()[rows]
+
+    def pieces(self) -> Iterator[sparse.csr_array]:
+        yield self.tocsr()
+
+
+Kernel = Convolution | TransposedConvolution  # maps that a network keeps as kernels
+
+
+def folded(second: Matrix, first: Matrix) -> Kernel | None:
+    """The product second first where it is kept as a kernel: one of them is, and the other scales its channels."""
+    if isinstance(second, Kernel) and (scale := _diagonal(first)) is not None:
         return second.columns_scaled(scale)
-    if isinstance(first, Convolution) and (scale := _diagonal(second)) is not None:
+    if isinstance(first, Kernel) and (scale := _diagonal(second)) is not None:
         return first.rows_scaled(scale)
     return None
 

@@ -27,7 +27,7 @@ from lipcert.files import MAX_WEIGHTS, write_npz
 from lipcert.problem.activations import IDENTITY, Activation
 from lipcert.problem.arrays import floats_of
 from lipcert.problem.blocks import Affine, Block, frozen_matrix
-from lipcert.problem.convolution import Convolution
+from lipcert.problem.convolution import Kernel
 from lipcert.problem.maps import Matrix, fingerprint
 from lipcert.rounding import Array
 
@@ -268,10 +268,10 @@ class Network:
         """Write W1, b1, W2, b2, ... and the activations to an .npz that `lipcert.load` reads back to the same hash."""
         if not str(path).lower().endswith(".npz"):
             raise InputError(f"{path}: networks are saved as .npz; give the file that ending")
-        plain = self.is_chain and not any(isinstance(w, Convolution) for b in self.blocks for _, w in b.terms)
+        plain = self.is_chain and not any(isinstance(w, Kernel) for b in self.blocks for _, w in b.terms)
         arrays: dict[str, NDArray[Any]] = {"format": np.array(FORMAT_VERSION if plain else EXTENDED_VERSION)}
         for name, weight in self._named_weights():
-            if isinstance(weight, Convolution):
+            if isinstance(weight, Kernel):
                 flat = weight.kernel.reshape(len(weight.kernel), -1)
                 arrays |= {f"{name}_kernel": flat, f"{name}_geometry": weight.geometry}
             elif sparse.issparse(weight):

@@ -17,8 +17,7 @@ from scipy import sparse
 from lipcert.errors import InputError
 from lipcert.problem.activations import IDENTITY
 from lipcert.problem.blocks import Block
-from lipcert.problem.convolution import Convolution
-from lipcert.problem.maps import Matrix
+from lipcert.problem.maps import Matrix, Operator
 from lipcert.problem.network import Network
 from lipcert.problem.weights import powers_of_two
 from lipcert.rounding import TINY, Array
@@ -69,7 +68,7 @@ def diagonal(scale: Array) -> Matrix:
 
 def _columns_scaled(weight: Matrix, scale: Array) -> Matrix | None:
     """weight diag(scale); None where that would be rounded or is not kept as numbers."""
-    if isinstance(weight, Convolution) or not np.all(powers_of_two(scale)):
+    if isinstance(weight, Operator) or not np.all(powers_of_two(scale)):
         return None
     product = sparse.csr_array(weight * scale[None, :]) if sparse.issparse(weight) else weight * scale
     return product if _in_range(weight, product) else None
@@ -82,7 +81,7 @@ def _rows_scaled(scores: Block, outer: Matrix) -> Block | None:
         return None
     scale = np.zeros(outer.shape[0])
     scale[entries.coords[0]] = entries.data
-    if not np.all(powers_of_two(scale)) or any(isinstance(w, Convolution) for _, w in scores.terms):
+    if not np.all(powers_of_two(scale)) or any(isinstance(w, Operator) for _, w in scores.terms):
         return None
     bias = scores.bias * scale
     terms = [

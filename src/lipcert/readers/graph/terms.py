@@ -16,7 +16,7 @@ from scipy import sparse
 
 from lipcert.errors import InputError
 from lipcert.files import MAX_WEIGHTS, MAX_WIDTH
-from lipcert.problem.convolution import Convolution, Window, folded
+from lipcert.problem.convolution import Convolution, Kernel, Window, folded
 from lipcert.problem.maps import Index, Matrix, Operator, entries, entrywise, is_sparse, matrix
 from lipcert.rounding import Array
 
@@ -81,7 +81,7 @@ def scaled(term: Term, scale: Array) -> Term:
     if np.all(scale == 1.0):
         return term
     map_ = term.matrix() if isinstance(term, Picked) else term
-    kept = map_.rows_scaled(scale) if isinstance(map_, Convolution) else None
+    kept = map_.rows_scaled(scale) if isinstance(map_, Kernel) else None
     return scaled_rows(matrix(map_), scale) if kept is None else kept
 
 
@@ -211,7 +211,7 @@ def _products(second: Matrix, first: Matrix) -> int:
 
 
 def _kept(map_: Matrix) -> int:
-    return int(map_.kernel.size) if isinstance(map_, Convolution) else entries(map_)
+    return int(map_.kernel.size) if isinstance(map_, Kernel) else entries(map_)
 
 
 def same_place(a: Convolution, b: Convolution) -> bool:
