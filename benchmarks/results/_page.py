@@ -100,6 +100,15 @@ SECTIONS = (
         _tables.growth,
         _pictures.growth,
     ),
+    Section(
+        "scale",
+        "From a thousand to a million neurons",
+        "Random residual networks (`benchmarks/_residual_networks.py`), 3 x 8 x 8 to 3 x 32 x 32 inputs, a "
+        "box of radius 0.0001, one score, `auto` with a limit of 15 s. Processor seconds; memory is that of the whole "
+        "process before it verifies.",
+        _tables.scale,
+        _pictures.scale,
+    ),
     Section("large", "Networks too large for one matrix", "`auto` with counted work up to 300.", _tables.brackets),
     Section(
         "peers",

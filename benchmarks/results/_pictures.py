@@ -158,3 +158,23 @@ def growth(rows: Sequence[Row]) -> str:
 
     panels = [panel("counted work", lambda m: m.work), panel("wall seconds", lambda m: m.wall)]
     return document(line_chart("What a semidefinite bound costs", panels, looks))
+
+
+def scale(rows: Sequence[Row]) -> str:
+    """Processor seconds and memory against the number of neurons."""
+    found = sorted((r.measured for r in rows if r.section == "scale"), key=lambda m: float(m.facts["neurons"]))
+    names = {"reading": "read", "below the interval bound": "useful", "verifying": "verified"}
+    marks = zip((*names, "most memory"), PEER_LOOKS, (_BLACK, _BLUE, _GREEN, _RED), strict=False)
+    looks = {name: Look(colour, "", mark) for name, mark, colour in marks}
+
+    def points(fact: str) -> list[Pair]:
+        told = [m for m in found if fact in m.facts]
+        return [(float(m.facts["neurons"]), max(float(m.facts[fact]), FIRST)) for m in told]
+
+    times = tuple(_series(name, points(fact)) for name, fact in names.items() if points(fact))
+    memory = _series("most memory", [(float(m.facts["neurons"]), m.gigabytes) for m in found if m.gigabytes])
+    panels = [
+        Panel("time", "neurons", "processor seconds", times, log=True, log_x=True),
+        Panel("memory", "neurons", "gigabytes", (memory,), log=True, log_x=True),
+    ]
+    return document(line_chart("Networks of convolutions, from a thousand to a million neurons", panels, looks))

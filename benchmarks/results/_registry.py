@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from benchmarks.peers import _cases as peers
-from benchmarks.results import _bounds, _depth, _more, _others, _published
+from benchmarks.results import _bounds, _depth, _more, _others, _published, _scale
 from benchmarks.results._case import Case
 
 
 def registry() -> dict[str, Case]:
     """Every case by its name; a name that is taken twice is an error."""
-    cases = [*_others.cases(), *_bounds.cases(), *_depth.cases(), *_more.cases(), *peers.cases(), *_published.cases()]
+    cases = [
+        *_others.cases(),
+        *_bounds.cases(),
+        *_depth.cases(),
+        *_more.cases(),
+        *_scale.cases(),
+        *peers.cases(),
+        *_published.cases(),
+    ]
     named = {case.name: case for case in cases}
     if len(named) < len(cases):
         names = [case.name for case in cases]

@@ -224,6 +224,27 @@ def growth(rows: Sequence[Row]) -> str:
     )
 
 
+def scale(rows: Sequence[Row]) -> str:
+    def told(m: Measured, fact: str) -> str:
+        return seconds(float(m.facts[fact])) if fact in m.facts else "-"
+
+    return table(
+        ("network", "reading", "below intervals after", "verifying", "most memory", "bracket then", "by intervals"),
+        (
+            (
+                m.network,
+                told(m, "read"),
+                told(m, "useful"),
+                told(m, "verified"),
+                f"{m.gigabytes or 0:.2f} GB",
+                f"[{number(m.lower)}, {number(m.upper)}]",
+                number(float(m.facts["intervals"])),
+            )
+            for m in (r.measured for r in rows)
+        ),
+    )
+
+
 def limits(rows: Sequence[Row]) -> str:
     return table(
         ("network", "limit", "came back after", "bracket then"),

@@ -252,6 +252,11 @@ def collapse(problem: Problem, budget: Budget | None = None) -> Collapsed | None
     return None if left_out(problem) else _worth_it(problem)
 
 
+def collapsed_before(problem: Problem) -> Collapsed | None:
+    """The problem of the open neurons where it was made by now; None else."""
+    return _worth_it(problem) if _worth_it.known(problem) and not left_out(problem) else None
+
+
 def left_out(problem: Problem) -> bool:
     """Whether the memory of the budget was too small to collapse the problem."""
     return _worth_it in problem.facts.omitted

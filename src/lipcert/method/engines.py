@@ -104,6 +104,11 @@ def _has_room(problem: Problem, bracket: Bracket, budget: Budget) -> bool:
     return False
 
 
+# Share of the work of a cell of the problem that a cell of the network of the open neurons may take to be searched in
+# its place.
+COLLAPSED_CELLS = 0.5
+
+
 class Sharpening:
     """The problem with sharper pre-activation bounds, if they gain enough: for signs and relaxations.
 
@@ -188,18 +193,29 @@ class CellEngine(Engine):
 
     def least(self, budget: Budget) -> float:
         """Seconds of the first cell and its halves; a search that has begun can use any time."""
-        return 0.0 if self.state is not None else budget.expected(3.0 * cell_operations(self.problem))
+        return 0.0 if self.state is not None else budget.expected(3.0 * cell_operations(self._searched[0]))
+
+    @property
+    def _searched(self) -> tuple[Problem, float]:
+        """The problem of the open neurons and its price, where cells of it take much less; else the problem itself."""
+        small = None if cut_short(self.problem) else collapse(self.problem)
+        if small is None or cell_operations(small.problem) > COLLAPSED_CELLS * cell_operations(self.problem):
+            return self.problem, 0.0
+        return small.problem, small.price
 
     def advance(self, budget: Budget) -> None:
         bracket = self.bracket
         bracket.enter(self.name)
         if self.state is None:
-            self.state = CellSearch(self.problem, bracket, self.executor, self._watch)
+            searched, price = self._searched
+            self.state = CellSearch(searched, bracket, self.executor, self._watch, self.problem, price)
         self.state.run(budget)
         outcome = self.outcome = self.state.outcome()
         bracket.promised = math.inf
-        bracket.improve(outcome.certificate)
-        self.upper = min(self.upper, outcome.certificate.upper)
+        whole = self.state.problem is self.problem
+        certificate = outcome.certificate if whole else prove_within(self.problem, outcome.certificate)
+        bracket.improve(certificate)
+        self.upper = min(self.upper, certificate.upper)
         self.ended = self.state.done or math.isinf(self.upper)  # numbers that overflow do so in every cell
         if outcome.interrupted:
             bracket.status = Status.INTERRUPTED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lipcert.bounds.collapse import collapsed_before
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.bracket import Bracket
@@ -23,6 +24,11 @@ MOMENTS_SHARE_LEFT = 0.15  # share of the remaining budget that one matrix may t
 MOMENTS_LEAST = 0.004  # share of the whole budget below which no further matrix is used
 MOMENTS_OPERATIONS = 2500.0  # times the order squared: operations for the leading eigenvectors of one matrix
 MOMENTS_GAIN = 1e-6  # a relative gain below this counts as none
+
+# The network of the open neurons is searched where the network has so many times as many multiplications: a point that
+# may be better is valued in the network itself, which must not take longer than finding it.
+LIFTED_FROM = 4.0
+LIFTED_GAIN = 1e-4  # relative gain over the best witness from which a point is valued again
 
 # How much longer than its own time a search may take before it is cut, as a share of what is left of the call. The
 # values were chosen, not tuned; annealing went on for 40 s after a limit of 5 s on a network of 426,000 neurons.
@@ -56,22 +62,43 @@ def look(problem: Problem, bracket: Bracket, budget: Budget, seconds: float, aga
     new = bracket.witness is None or problem.network.entries <= CHEAP_NETWORK
     more = (_OVERRUN_FIRST if bracket.witness is None else _OVERRUN) * max(budget.left(), 0.0)
     part, longest = budget.upto(seconds), budget.upto(seconds + more)
+    asked = _searched(problem)
+    take = bracket.improve if asked is problem else _Lifted(problem, bracket)
     try:
         with threads_for(problem.network.entries**0.5), longest.enforced():
-            found = search(
-                problem, part, seed=seed, samples=samples, starts=starts, on_witness=bracket.improve, middle=new
-            )
+            found = search(asked, part, seed=seed, samples=samples, starts=starts, on_witness=take, middle=new)
             if problem.region.contains(found.point):  # a region without room may have no point
-                bracket.improve(found)
+                take(found)
     except Expired:
         pass
     except MemoryError:
         bracket.out_of_memory("the search for a lower bound", budget)
 
 
+def _searched(problem: Problem) -> Problem:
+    """The problem of the open neurons where it was made by now and takes much less work; else the problem itself."""
+    small = collapsed_before(problem)
+    entries = problem.network.entries
+    if small is None or entries <= max(CHEAP_NETWORK, LIFTED_FROM * small.problem.network.entries):
+        return problem
+    return small.problem
+
+
+class _Lifted:
+    """Points of the network of the open neurons as witnesses of the problem, valued again where they may be better."""
+
+    def __init__(self, problem: Problem, bracket: Bracket) -> None:
+        self.problem, self.bracket = problem, bracket
+
+    def __call__(self, found: Witness) -> None:
+        if found.value > self.bracket.lower * (1.0 + LIFTED_GAIN):
+            value = evaluate(self.problem, found.point)
+            self.bracket.improve(Witness(found.point, value, found.method))
+
+
 def seconds_of_a_search(problem: Problem, budget: Budget) -> float:
     """Seconds in which a search comes to the end of an ascent; less would be spent on what comes before it."""
-    return min(budget.expected(ascent_operations(problem.network), THIN), SEARCH_CHEAP)
+    return min(budget.expected(ascent_operations(_searched(problem).network), THIN), SEARCH_CHEAP)
 
 
 def seconds_beside_arithmetic(budget: Budget) -> float:

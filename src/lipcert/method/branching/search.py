@@ -1,6 +1,6 @@
 """Best first: the cell with the largest bound is bounded better, or split; cells below the threshold are closed.
 
-    threshold = lower (1 + gap):  a cell whose proved bound is at most that needs no more work.
+    threshold = lower (1 + gap) - price:  a cell whose proved bound is at most that needs no more work.
 
 A cell has linear bounds when it is made (all halves that are tried in one batch), then a relaxation where that is
 worth its time, then it is split. Every moment there is a bracket: the largest bound of the open cells and the best
@@ -73,11 +73,23 @@ def branch(
 
 
 class CellSearch(BestFirst):
-    """The tree of cells, the open ones in a queue, and the relaxations that are under way."""
+    """The tree of cells, the open ones in a queue, and the relaxations that are under way.
 
-    def __init__(self, problem: Problem, bracket: Bracket, executor: Executor, on_state: OnState | None = None) -> None:
+    Witnesses are points of the `original` problem, whose collapse `problem` may be, with the `price` of collapsing.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        bracket: Bracket,
+        executor: Executor,
+        on_state: OnState | None = None,
+        original: Problem | None = None,
+        price: float = 0.0,
+    ) -> None:
         super().__init__()
         self.problem, self.net, self.executor, self.bracket = problem, problem.network, executor, bracket
+        self.original, self.price = problem if original is None else original, price
         self.gap, self.witness, self.on_state = bracket.settings.gap, bracket.witness, on_state
         self.queue: Queue[Node] = Queue()  # by bound; where the bracket is below it, by a cell's own
         self.under_way: dict[Future[RelaxationReply], Node] = {}
@@ -103,12 +115,13 @@ class CellSearch(BestFirst):
     @property
     def threshold(self) -> float:
         """Closed cells end below this; a little less than asked, for the rounding of the comparison."""
-        return self.lower * (1.0 + 0.999 * self.gap)
+        return max(self.lower * (1.0 + 0.999 * self.gap) - self.price, 0.0)
 
     @property
     def upper(self) -> float:
-        """The largest bound of all cells: the open ones, those under way, and the closed ones."""
-        return max([self.threshold, *self.stuck, *(n.upper for n in self.under_way.values()), self.queue.top])
+        """The largest bound of all cells: the open ones, those under way, and the closed ones; the price is added."""
+        under_way = (n.upper for n in self.under_way.values())
+        return max([self.threshold, *self.stuck, *under_way, self.queue.top]) + self.price
 
     @property
     def done(self) -> bool:
@@ -269,7 +282,7 @@ class CellSearch(BestFirst):
         best = int(np.argmax(norms))
         if norms[best] <= self.lower * (1 + 1e-12):
             return
-        value = evaluate(self.problem, points[best])
+        value = evaluate(self.original, points[best])
         if value > self.lower and self.problem.region.contains(points[best]):
             self.witness = Witness(points[best], value, method)
 
@@ -292,5 +305,5 @@ class CellSearch(BestFirst):
         """The certificate of the tree so far."""
         certificate = self.tree.certificate(self.problem)
         stuck = sum(upper > self.threshold for upper in self.stuck)
-        closed = certificate.upper <= self.lower * (1 + self.gap)
+        closed = certificate.upper + self.price <= self.lower * (1 + self.gap)
         return SearchOutcome(certificate, self.state, closed, self.interrupted, self.witness, stuck)
