@@ -60,7 +60,10 @@ def _is_number(text: str) -> bool:
     lower={"default": False, "help": "Look for lower bounds of the constants too, or not."},
 )
 @click.option(
-    "--refine", type=float, default=0.0, metavar="S", help="Seconds to prove margins of inputs that are still open."
+    "--refine", type=float, default=0.0, metavar="S", help="Seconds for relaxations of inputs that are still open."
+)
+@click.option(
+    "--per-input/--shared", default=None, help="Proofs input by input only, or all constants. Default: by a trial."
 )
 @click.option("--attack/--no-attack", "attacks", default=True, help="Look for counterexamples, or not.")
 @options(
@@ -85,9 +88,10 @@ def certify_command(
     """Which inputs of DATA keep their class when every value (or the input, in --norm 2 or 1) may move by up to EPS?
 
     One set of constants, one for each pair of classes, is proved for the whole data set; every input then gets its
-    certified radius at once. Counterexamples are looked for from the other side, so that each input ends certified,
-    attacked or undecided. --time-limit is for each pair: ten classes have 45 of them. Exit code 0 when the constants
-    were proved, 1 when some were not, 2 on bad input.
+    certified radius at once. Where a trial of two pairs shows that constants certify little, and with --per-input,
+    every input is proved by itself: linear bounds first, and relaxations with --refine. Counterexamples are looked for
+    from the other side, so that each input ends certified, attacked or undecided. --time-limit is for each pair: ten
+    classes have 45 of them. Exit code 0 when the job is complete and no constant failed, 1 otherwise, 2 on bad input.
 
     \b
     lipcert certify net.npz t10k-images-idx3-ubyte.gz --labels t10k-labels-idx1-ubyte.gz \\
