@@ -100,7 +100,7 @@ def proved_radius(net: Network, ball: OpenInput, file: Path) -> tuple[float, Rea
         return 0.0, str(error)
     if kept.network_sha256 != net.sha256 or kept.box.size != net.inputs:
         return 0.0, "its margins are about another network"
-    boxes = {r: Box(ball.center, r, ball.limits) for r in ball.radii}
+    boxes = {r: ball.region(r) for r in ball.radii}
     inside = [r for r, box in boxes.items() if _covers(kept.box, box)]
     if not inside:
         return 0.0, "its margins are about another box"
@@ -159,11 +159,14 @@ def check_kept_input(
     return {"reason": None if file is None else check_refined(net, ball, claim["radius"], file)}
 
 
-def check_refined(net: Network, ball: OpenInput, radius: float, file: Path) -> Reason:
-    """Why the margins in the file do not prove this radius; None when they do."""
-    proved, reason = proved_radius(net, ball, file)
-    if reason is None and not radius <= proved:
-        return f"its margins prove the radius {proved:.9g}, not {radius:.9g}"
+def check_refined(net: Network, ball: OpenInput, radius: float, *files: Path) -> Reason:
+    """Why the margins in none of the files prove this radius, in the words of the last one; None when some do."""
+    reason: Reason = "there are no margins"
+    for file in files:
+        proved, reason = proved_radius(net, ball, file)
+        if reason is None and radius <= proved:
+            return None
+        reason = reason or f"its margins prove the radius {proved:.9g}, not {radius:.9g}"
     return reason
 
 
