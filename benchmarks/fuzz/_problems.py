@@ -12,7 +12,7 @@ import numpy as np
 import lipcert
 from benchmarks.fuzz._cuts import cut, plain
 from lipcert import Activation, Ball, Box, Everywhere, Network, Polytope
-from lipcert.problem.activations import KINDS
+from lipcert.problem.activations import BOUNDED
 from lipcert.problem.blocks import Block
 from lipcert.problem.convolution import Convolution, Window
 from lipcert.problem.norms import Matrix
@@ -87,7 +87,7 @@ def random_case(rng: Random, seed: int = 0, *, blocks: int = 4, width: int = 5) 
 
 def random_network(rng: Random, most: int, width: int) -> Network:
     """Blocks that read one or several of those before them; one in six begins with a convolution."""
-    kinds = KINDS if rng.uniform() < 0.6 else KINKED
+    kinds = BOUNDED if rng.uniform() < 0.6 else KINKED
     count, branches = int(rng.integers(1, most + 1)), rng.uniform() < 0.4
     blocks: list[Block] = []
     widths = [int(rng.integers(1, width))]

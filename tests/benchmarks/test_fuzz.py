@@ -25,7 +25,7 @@ from lipcert.errors import FileFormatError
 from lipcert.polynomial.certificates import stored
 from lipcert.polynomial.certificates.stored import StoredRelaxation
 from lipcert.problem import polytope
-from lipcert.problem.activations import KINDS
+from lipcert.problem.activations import BOUNDED
 from lipcert.proof.arithmetic import prove_product
 from lipcert.proof.jacobian import JacobianCertificate
 from lipcert.proof.margins import MarginCertificate
@@ -263,7 +263,7 @@ def test_an_honest_folder_is_resumed_below_the_distance_of_another_class() -> No
 
 def test_the_oracle_knows_every_activation() -> None:
     """Its derivatives are those of its own values, by differences."""
-    assert set(FUNCTIONS) == set(KINDS)
+    assert set(FUNCTIONS) == set(BOUNDED)
     z, h = np.linspace(-4.03, 4.0, 97), 1e-6
     for function in FUNCTIONS.values():
         rise = (function(z + h, 0.3)[0] - function(z - h, 0.3)[0]) / (2 * h)

@@ -37,8 +37,9 @@ class LinearForms:
     error: Array
     longest: int
 
-    def largest(self, box: Interval, ball: Ball | None = None) -> Array:
-        """Upper bounds of every quantity over the box of its cell, and over the ball that all are in."""
+    def largest(self, box: Interval, ball: Ball | None = None, joint: bool = False) -> Array:
+        """Upper bounds of every quantity over the box of its cell, and over the ball that all are in: the better of
+        both, or with `joint` over the part of the ball that is in the box."""
         m, r = middle_and_radius(box)
         with np.errstate(over="ignore", invalid="ignore"):
             weights = np.abs(self.rows)
@@ -46,9 +47,10 @@ class LinearForms:
             if ball is not None:
                 lengths = EUCLIDEAN.rows_above(self.rows.reshape(-1, self.rows.shape[2])).reshape(top.shape)
                 top = np.fmin(top, self._top(weights, np.broadcast_to(ball.center, m.shape), lengths * ball.radius))
+                top = np.fmin(top, self._within_both(box, ball)) if joint else top
         return np.where(np.isnan(top), np.inf, top)
 
-    def within_both(self, box: Interval, ball: Ball) -> Array:
+    def _within_both(self, box: Interval, ball: Ball) -> Array:
         """Upper bounds of every quantity over the part of the ball that is in the box.
 
         A row g is divided into a part for the ball and one for the box: with l <= x - c <= u in the box and any t >= 0,
@@ -58,16 +60,15 @@ class LinearForms:
         The bound holds for any h.
         """
         c, g = ball.center, self.rows
+        low, high = add_down(box.lo, -c)[:, None, :], add_up(box.hi, -c)[:, None, :]
         with np.errstate(all="ignore"):
-            low, high = add_down(box.lo, -c)[:, None, :], add_up(box.hi, -c)[:, None, :]
             h = share_of_ball(g, low, high, ball.radius)
             rest = g - h
             reach = EUCLIDEAN.rows_above(h.reshape(-1, h.shape[2])).reshape(h.shape[:2]) * ball.radius
             more = np.maximum(np.maximum(rest * low, rest * high), 0.0)
             # The difference g - h and both products round, and so does the sum.
             paid = gamma(h.shape[2] + 8) * (np.abs(rest) * np.maximum(-low, high)).sum(axis=2) + h.shape[2] * TINY
-            top = self._top(np.abs(g), np.broadcast_to(c, box.lo.shape), grow(reach + more.sum(axis=2) + paid, 8))
-        return np.where(np.isnan(top), np.inf, top)
+            return self._top(np.abs(g), np.broadcast_to(c, box.lo.shape), grow(reach + more.sum(axis=2) + paid, 8))
 
     def _top(self, weights: Array, center: Array, reach: Array) -> Array:
         """Upper bounds of the quantities where rows x is within `reach` of its value at the center."""

@@ -152,8 +152,8 @@ class ForwardPass:
     """One pass from the input upward over a batch of cells, block by block.
 
     `every` makes linear forms for all neurons, not only where a sign is open or fixed; `forms=False` makes none.
-    With `symbols`, zonotopes of at most so many symbols go before the forms. With `joint`, forms are bounded on the
-    part of a ball that is in its box, instead of on the ball and on the box; the first layer has forms then, too.
+    With `symbols`, zonotopes of at most so many symbols go before the forms. With `joint` the first layer has forms
+    too, and all of them are bounded on ball and box together (`LinearForms.largest`).
     An interval in place of cells holds boxes without signs, (cells, inputs).
     """
 
@@ -233,9 +233,7 @@ class ForwardPass:
             rows = np.broadcast_to(own, (len(lo), own.shape[-1]))
             if self.fixed:
                 self.sides = self.sides.with_signs(above, np.take_along_axis(signs, rows, axis=1), before + rows)
-            top = above.largest(self.box, self.ball)
-            if self.joint and self.ball is not None:
-                top = np.minimum(top, above.within_both(self.box, self.ball))
+            top = above.largest(self.box, self.ball, self.joint)
             if self.sides.count:
                 top = np.minimum(top, pushed(above, self.sides, self.box).largest(self.box, self.ball))
             used, count = np.take_along_axis(mine, rows, axis=1), rows.shape[1]
@@ -394,13 +392,6 @@ def preactivation_bounds(
 ) -> tuple[Interval, ...]:
     """Pre-activation bounds of a network on a region; `backward=False` makes plain intervals only."""
     return in_way(net, region, Way(forms=backward), budget)[0].of(0)
-
-
-def joint_bounds(net: Network, region: Region) -> tuple[Interval, ...]:
-    """Pre-activation bounds by linear forms of all neurons; those of a ball with ends use ball and ends at once."""
-    ball = ball_of(region)
-    joint = ball is not None and ball.clip is not None
-    return ForwardPass(net, [whole(net, region)], every=True, joint=joint).run().of(0)
 
 
 def interval_uppers(net: Network, bounds: Bounds, norm: Norm, c: Array) -> Array:

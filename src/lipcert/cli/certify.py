@@ -12,6 +12,7 @@ from lipcert.cli.options import ReadingOptions, network_argument, options, readi
 from lipcert.cli.paths import INPUT
 from lipcert.cli.show import console, grid, print_json
 from lipcert.errors import InputError
+from lipcert.files.tables import number
 from lipcert.method import table
 
 if TYPE_CHECKING:
@@ -45,7 +46,12 @@ def _is_number(text: str) -> bool:
 @click.argument("data", metavar="DATA", type=INPUT)
 @options(
     *("radius", "norm", "labels", "label_column", "scale", "first"),
-    radius={"type": str, "required": True, "metavar": "EPS[,EPS...]", "help": "How far inputs may move."},
+    radius={
+        "type": str,
+        "required": True,
+        "metavar": "EPS[,EPS...]",
+        "help": "How far inputs may move, 8/255 say.",
+    },
     norm={"help": "Norm of the radius: inf, 2 or 1."},
     labels={"help": "True classes (.npy, .npz, idx, .csv). Default: in DATA, or predicted."},
 )
@@ -138,7 +144,7 @@ def _settle_clip(given: dict[str, Any]) -> None:
 
 def _radii(text: str) -> list[float]:
     try:
-        return [float(part) for part in text.split(",")]
+        return [number(part) for part in text.split(",")]
     except ValueError:
         raise InputError(f"--radius {text}: give a number, or several with commas between them") from None
 

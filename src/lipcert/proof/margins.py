@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lipcert.bounds.cell import whole as whole_cell
 from lipcert.bounds.interval import Interval
-from lipcert.bounds.propagation import joint_bounds
+from lipcert.bounds.propagation import ForwardPass
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files.numbers import LARGEST_WHOLE, real, whole
 from lipcert.problem.activations import IDENTITY
@@ -116,6 +117,12 @@ def linear_margins(net: Network, region: Place, rows: Array) -> tuple[tuple[Inte
     """Pre-activation bounds on the region, and upper bounds of rows @ scores: the rows as one more layer."""
     bounds = joint_bounds(with_margins(net, rows), region)
     return bounds[: net.depth], bounds[-1].hi
+
+
+def joint_bounds(net: Network, region: Place) -> tuple[Interval, ...]:
+    """Pre-activation bounds by linear forms of all neurons; on a clipped ball by ball and ends together."""
+    joint = isinstance(region, Ball) and region.clip is not None
+    return ForwardPass(net, [whole_cell(net, region)], every=True, joint=joint).run().of(0)
 
 
 def with_margins(net: Network, rows: Array) -> Network:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lipcert.bounds.interval import Interval
-from lipcert.bounds.propagation import joint_bounds, made_in, preactivations
+from lipcert.bounds.propagation import made_in, preactivations
 from lipcert.errors import FileFormatError, InputError, MethodError
 from lipcert.problem.activations import IDENTITY
 from lipcert.problem.network import Network
@@ -33,7 +33,7 @@ from lipcert.proof.balls.zonotope import zonotope_bounds
 from lipcert.proof.cases import Cases, case_of
 from lipcert.proof.certificate import Certificate, Proof
 from lipcert.proof.leaves import Leaves
-from lipcert.proof.margins import MarginCertificate, MarginProof, Place, with_margins
+from lipcert.proof.margins import MarginCertificate, MarginProof, Place, joint_bounds, with_margins
 from lipcert.proof.multipliers import Multipliers
 from lipcert.proof.preorder import Preorder
 from lipcert.proof.sharpened import Sharpened, Sharper, Within, covered, innermost, narrowed, scores_of
