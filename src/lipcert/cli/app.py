@@ -23,6 +23,7 @@ COMMANDS = {
     "cells": "Constants on all cells of a box, a grid or an adaptive partition.",
     "certify": "Which inputs of DATA keep their class within a radius?",
     "demo": "Bound a small digit classifier around a few images.",
+    "doctor": "Check this installation: versions, solvers, a self-test, speed.",
     "export": "Write a relaxation of NETWORK as a semidefinite program.",
     "info": "Show the layers, sizes and content hash of NETWORK.",
     "jacobian": "Bounds and signs of every entry of the Jacobian on a region.",
@@ -86,6 +87,7 @@ def cli() -> None:
     lipcert export model.npz ... --to sdp.dat-s        the semidefinite program for other solvers
     lipcert pop problem.pop                            any polynomial problem, bounded
     lipcert reproduce all --quick                      the paper's tables and figures, beside the published
+    lipcert doctor                                     whether this installation works
 
     Exit codes: 0 success, 1 nothing or not all was proved, 2 bad input, 3 a bug, 130 interrupted.
     SIGTERM (timeout, SLURM, docker stop) does what Ctrl-C does: what is proved by then is printed and kept.
