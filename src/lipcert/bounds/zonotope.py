@@ -36,7 +36,7 @@ Index = NDArray[np.int64]
 
 _PIECE = 1 << 20  # numbers whose magnitudes are added up at a time
 _SMALL = 2.0**-100  # share of the largest entry that is added to what pays for rounding: it changes no digit
-_NORMS = 2.0  # operations of a spectral norm, at most, for each symbol and entry of the weight: as many as its columns
+_NORMS = 10.0  # operations of a spectral norm, at most, for each symbol and entry of the weight
 
 
 @dataclass(frozen=True, eq=False)
