@@ -217,7 +217,7 @@ COLLAPSE_OPERATIONS = 2e11  # operations of pulling all rows back, at most: a ch
 COLLAPSE_SPECTRAL = 2e10  # operations of spectral norms, at most; they make the price of deep networks small
 COLLAPSE_SPECTRAL_MOST = 2e11  # the same where the price is too large without them
 COLLAPSE_PRICE = 1e-7  # largest price as a share of the interval bound; more would be seen in a closed bracket
-COLLAPSE_PRICE_MOST, COLLAPSE_TINY = 1e-4, 1e-2  # the same where the share of the work is at most the second number
+COLLAPSE_PRICE_MOST, COLLAPSE_TINY = 0.1, 1e-2  # the same where the share of the work is at most the second number
 
 _TINY = 1e-10  # a price, relative to the interval bound, that nothing needs to be smaller than
 
