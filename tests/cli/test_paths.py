@@ -76,6 +76,7 @@ def test_the_declared_outputs_are_those_that_commands_have() -> None:
         "certify": {"--out"},
         "export": {"--to"},
         "loop": {"--certificate", "--save"},
+        "norms": {"--out"},
         "pop": {"--certificate", "--to"},
         "report": {"--to"},
         "reproduce": {"--out"},

@@ -28,6 +28,7 @@ COMMANDS = {
     "info": "Show the layers, sizes and content hash of NETWORK.",
     "jacobian": "Bounds and signs of every entry of the Jacobian on a region.",
     "loop": "Bound the contraction constant of x+ = A x + B NETWORK(C x).",
+    "norms": "Prove the operator norms of all layers of NETWORK, and their product.",
     "pop": "Bracket the optimum of the polynomial problem in FILE.",
     "report": "Write an HTML page about the certify job in DIR.",
     "reproduce": "Compute TARGET of the paper again and put the published numbers beside.",
@@ -76,6 +77,7 @@ def cli() -> None:
     \b
     lipcert demo                                       see it work on data that ships with it
     lipcert info model.onnx                            what is in a network file
+    lipcert norms model.onnx                           proved norms of its layers, and their product
     lipcert bound model.onnx --radius 0.1 --output 3   a proved bracket [lower, upper]
     lipcert verify proof.npz --network model.onnx      check a proof without any solver
     lipcert cells model.onnx --radius 1 --cells 40     a proved constant on every cell of a box
