@@ -9,8 +9,9 @@ from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket, BracketView
 from lipcert.method.cases import CaseSolves
 from lipcert.method.lower import MomentRounding
+from lipcert.method.resume import ResumeState
 from lipcert.method.solving import OnMoments, Task
-from lipcert.method.tight import ResumeState, Tight
+from lipcert.method.tight import Tight
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
 from lipcert.solver import Status
