@@ -527,7 +527,7 @@ def test_margins_are_checked() -> None:
     true = float((net.forward(np.random.default_rng(0).uniform(box.lo, box.hi, (500, 3))) @ c).max())
     assert true <= found <= kept.claims[0]
     assert margins_with_balls(kept, small_net(3, 6, 3, seed=5)) == [math.inf]
-    assert margins_with_balls(replace(kept, box=Box(np.zeros(2), 0.2)), net) == [math.inf]
+    assert margins_with_balls(replace(kept, region=Box(np.zeros(2), 0.2)), net) == [math.inf]
     nothing = {"w": np.zeros(3)}
     for wrong in (replace(proof, c=np.ones(2)), replace(proof, multipliers=nothing), replace(proof, keep=9)):
         if wrong.keep == 9:

@@ -230,7 +230,9 @@ class _Job:
         are made of all of them.
         """
         q = self.q
-        still_open = OpenInput.most_promising_first(q.data.inputs, classified, shared, found.radius, q.radii, q.limits)
+        still_open = OpenInput.most_promising_first(
+            q.data.inputs, classified, shared, found.radius, q.radii, (q.limits, q.norm)
+        )
         work = refine_pieces(q.net, still_open, seconds, q.settings.memory)
         stored = self._checked_outcomes(work, check_kept_input)
         run = self._run_pieces(stage, work, stored, time.monotonic() + seconds if seconds > 0 else None)

@@ -77,8 +77,6 @@ class DataQuestion:
         check_method(self.net, self.settings, self.norm)
         if self.clip and self.domain is None:
             raise InputError(NO_DOMAIN, NO_DOMAIN_TYPED)
-        if self.refine > 0 and self.norm != INF:
-            raise InputError(f"refinement is for radii in the infinity norm, not in norm {self.norm}; leave it out")
 
     @property
     def sentence(self) -> str:

@@ -41,7 +41,7 @@ def try_inputs(question: DataQuestion, classified: Classified) -> TriedInputs:
     start, proved, count = time.monotonic(), 0, 0
     for k in right[np.unique(np.linspace(0, len(right) - 1, min(_SAMPLE, len(right))).astype(np.int64))]:
         label = int(classified.labels[k])
-        ball = OpenInput(int(k), q.data.inputs[k], label, q.radii, q.limits, np.zeros(0))
+        ball = OpenInput(int(k), q.data.inputs[k], label, q.radii, q.limits, np.zeros(0), norm=q.norm)
         rows = np.array([against(q.net, label, i) for i in range(classified.lead.shape[1]) if i != label])
         proved += bool(np.all(linear_margins(q.net, ball.region(q.radii[0]), rows)[1] < 0))
         count += 1

@@ -172,7 +172,7 @@ class FolderCheck:
 
     def _ball(self, k: int, label: int, rivals: Array, reach: float) -> OpenInput:
         q = self.q
-        return OpenInput(k, q.data.inputs[k], label, q.radii, q.limits, rivals, self.constants[label], reach)
+        return OpenInput(k, q.data.inputs[k], label, q.radii, q.limits, rivals, self.constants[label], reach, q.norm)
 
     def _check_counterexamples(self, classified: Classified) -> Array:
         """Check the counterexamples; returns their distances where a point proves them, infinite elsewhere."""
