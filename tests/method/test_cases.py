@@ -23,10 +23,10 @@ class Counting(Tight):
 
     def __init__(self, most: int) -> None:
         super().__init__(slopes=False)
-        self.most, self.solved = most, 0
+        self.cases, self.solved = most, 0
 
     def solve(self, task: Task, bracket: BracketView, budget: Budget, look: OnMoments | None) -> Status:
-        if self.solved == self.most:
+        if self.solved == self.cases:
             return Status.TIME_LIMIT
         self.solved += 1
         return super().solve(task, bracket, budget, look)
