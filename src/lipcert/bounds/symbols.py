@@ -164,16 +164,21 @@ def _period(map_: Convolution, axis: int) -> int:
 def _largest(real: Array, imaginary: Array, most: float, error: float) -> float:
     """A proved bound, at least `most`, of the squared norms of matrices whose W W* is known with an error."""
     n = real.shape[1]
-    both = np.concatenate([real, imaginary], axis=2)
-    own, cross = both @ both.swapaxes(1, 2), imaginary @ real.swapaxes(1, 2)
-    cross = cross - cross.swapaxes(1, 2)
-    minus = np.empty((len(real), 2 * n, 2 * n))
-    minus[:, :n, :n] = minus[:, n:, n:] = -own
-    minus[:, n:, :n], minus[:, :n, n:] = -cross, cross
+    if not np.any(imaginary):  # kernels of one tap, and averages
+        gram = real @ real.swapaxes(1, 2)
+        minus = -gram
+    else:
+        both = np.concatenate([real, imaginary], axis=2)
+        own, cross = both @ both.swapaxes(1, 2), imaginary @ real.swapaxes(1, 2)
+        cross = cross - cross.swapaxes(1, 2)
+        minus = np.empty((len(real), 2 * n, 2 * n))
+        minus[:, :n, :n] = minus[:, n:, n:] = -own
+        minus[:, n:, :n], minus[:, :n, n:] = -cross, cross
+        gram = own + 1j * cross
     if most > 0 and are_positive(minus, most, error):
         return most
     try:
-        top = float(np.linalg.eigvalsh(own + 1j * cross).max())
+        top = float(np.linalg.eigvalsh(gram).max())
     except np.linalg.LinAlgError:
         return math.inf
     for growth in _GROWTHS:
