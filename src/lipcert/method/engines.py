@@ -18,7 +18,7 @@ from lipcert.method.branching import refusal as cells_refusal
 from lipcert.method.cheap import Linear
 from lipcert.method.lower import look, seconds_of_a_search
 from lipcert.method.relaxed import RELAXED, Relaxed
-from lipcert.method.slopes import Slopes, SlopeSolves, run_slopes
+from lipcert.method.slopes import AnySolves, Slopes, run_slopes
 from lipcert.method.tight import ResumeState, Tight
 from lipcert.method.turns import Engine
 from lipcert.problem.problem import Problem
@@ -284,7 +284,7 @@ class TightEngine(RelaxationEngine):
 class SlopeEngine(RelaxationEngine):
     """Method slopes: a slice goes on from the multipliers of the last one. It ends where it cannot begin."""
 
-    state: SlopeSolves | None = None
+    state: AnySolves | None = None
 
     def least(self, budget: Budget) -> float:
         """Twice the last slice where that was too short to begin."""
