@@ -19,7 +19,7 @@ from benchmarks.fuzz.cheap import PROVERS, Cheap
 from lipcert import Activation, Ball, Box, Network
 from lipcert.bounds.collapse import collapse
 from lipcert.bounds.propagation import made_in
-from lipcert.problem.activations import KINDS
+from lipcert.problem.activations import BOUNDED
 from lipcert.problem.blocks import Block
 from lipcert.problem.convolution import Convolution, Window
 from lipcert.problem.maps import Matrix
@@ -80,7 +80,7 @@ def bounded_region(rng: Random, inputs: int) -> Box | Ball:
 
 def picture_network(rng: Random) -> Network:
     """One or two channels of a small picture: a convolution, what goes around one or not, pooling, two scores."""
-    kinds = KINDS if rng.uniform() < 0.6 else KINKED
+    kinds = BOUNDED if rng.uniform() < 0.6 else KINKED
     channels, side, wide = int(rng.integers(1, 3)), int(rng.integers(2, 5)), int(rng.integers(1, 3))
     scale = 10.0 ** rng.uniform(-1.0, 0.5)
     first = _convolution(rng, wide, channels, side, scale)

@@ -32,17 +32,20 @@ ROWS = 64  # of the layer behind the convolutions: more of them are summed up in
 
 
 class ChannelSolves:
-    """A solve that goes on from turn to turn; `alive` says whether it moved in the last one and may move further."""
+    """A solve that goes on from turn to turn.
+
+    `ended` says that nothing is left to do, however long a call is; `promised` is the bound of the best multipliers at
+    the frequencies of the solver.
+    """
 
     def __init__(self, problem: Problem, program: ChannelProgram, bracket: Bracket) -> None:
         self.problem, self.program, self.bracket = problem, program, bracket
         self.tail = None if program.head is not None else _tail(problem, program)
         self.level, self.x = 0, np.zeros(0)
-        self.alive = self.ended = False
+        self.ended, self.promised = False, math.inf
 
     def solve(self, _place: tuple[int, int], budget: Budget, passes_only: bool = False) -> bool:
         """Go on; only the first multipliers and their proof with `passes_only`. Whether nothing is left to do."""
-        self.alive = False
         if not len(self.x):
             order = self._order(0, budget)
             with budget.measured(order.operations):
@@ -56,6 +59,10 @@ class ChannelSolves:
     def advance(self, budget: Budget) -> bool:
         """Go on within a budget; whether nothing is left to do."""
         return self.solve((-1, -1), budget)
+
+    def least(self, budget: Budget) -> float:
+        """Seconds of the next two steps with a proof."""
+        return budget.expected(2 * (PROOF * self.program.operations + self._order(self.level, budget).operations))
 
     def _order(self, level: int, budget: Budget) -> ChannelOrder:
         most, barrier, power, _ = LEVELS[level]
@@ -78,7 +85,7 @@ class ChannelSolves:
             if order.budget.over() or (len(values) > 10 and values[-11] - point.value < SLOW):
                 break
         slow = not order.budget.over()
-        self.x, self.alive = best.x, len(values) > 1
+        self.x, self.promised = best.x, best.bound
         self._prove(budget)
         self.level += slow
         self.ended = self.level == len(LEVELS)
