@@ -42,6 +42,7 @@ class ChannelSolves:
         self.problem, self.program, self.bracket = problem, program, bracket
         self.tail = None if program.head is not None else _tail(problem, program)
         self.level, self.x = 0, np.zeros(0)
+        self.order: ChannelOrder | None = None
         self.ended, self.promised = False, math.inf
 
     def solve(self, _place: tuple[int, int], budget: Budget, passes_only: bool = False) -> bool:
@@ -62,6 +63,8 @@ class ChannelSolves:
 
     def least(self, budget: Budget) -> float:
         """Seconds of the next two steps with a proof."""
+        if self.ended:
+            return 0.0
         return budget.expected(2 * (PROOF * self.program.operations + self._order(self.level, budget).operations))
 
     def _order(self, level: int, budget: Budget) -> ChannelOrder:
@@ -69,25 +72,28 @@ class ChannelSolves:
         return ChannelOrder(self.program.coarse(most), self.tail, budget, barrier, power)
 
     def _descend(self, budget: Budget) -> bool:
-        """Steps of one level, and a proof; whether some were made."""
+        """Steps of one level, and a proof; whether the level came to its end, or to that of its share of the time."""
         left = budget.left() - 2 * budget.expected(PROOF * self.program.operations)
-        order = self._order(self.level, budget.upto(left * LEVELS[self.level][3]))
+        order = self.order if self.order is not None else self._order(self.level, budget)
+        order.budget = budget.upto(left * LEVELS[self.level][3])
         if budget.expected(2 * order.operations) > order.budget.left():
             return False
-        at = _feasible(order, self.x, sum(self.program.counts))
-        if at is None:
+        if order.last is None:
+            order.last = _feasible(order, self.x, sum(self.program.counts))
+        if order.last is None:
             self.ended = True
             return False
-        values, best = list[float](), at
-        for point in order.points((at.x,), None):
+        self.order, best, late = order, order.last, True
+        for point in order.points((order.last.x,), None):
             best = point if point.bound < best.bound else best
-            values.append(point.value)
-            if order.budget.over() or (len(values) > 10 and values[-11] - point.value < SLOW):
+            late = budget.expected(order.operations) > order.budget.left()
+            if late or (len(order.values) > 10 and order.values[-11] - point.value < SLOW):
                 break
-        slow = not order.budget.over()
         self.x, self.promised = best.x, best.bound
         self._prove(budget)
-        self.level += slow
+        if late and self.level == len(LEVELS) - 1:
+            return False
+        self.level, self.order = self.level + 1, None
         self.ended = self.level == len(LEVELS)
         return True
 

@@ -45,6 +45,9 @@ class ChannelOrder(FirstOrder):
         self.chain, self.tail, self.budget = program, tail, budget
         self.barrier, self.power = barrier, power
         self.operations = program.operations
+        self.last: Point | None = None
+        self.pairs: list[tuple[Array, Array]] = []
+        self.values: list[float] = []
         self.symbols = [
             (stage, size, _symbol(stage, size, program.half))
             for stage, size in zip(program.layers, program.sizes, strict=False)
