@@ -45,13 +45,14 @@ SHARPEN_WORTH = 0.05
 def engines_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Executor) -> list[Engine]:
     """All engines that apply to the problem. Those before others that are tried as little are tried first."""
     sharper = Sharpening(problem, bracket)
-    found = [WitnessEngine(problem, bracket), *searches(problem, bracket, budget, executor, sharper)]
+    found: list[Engine] = [WitnessEngine(problem, bracket)]
+    if Tight().refusal(problem) is None:
+        found.append(TightEngine(problem, bracket, sharper))
+    found += searches(problem, bracket, budget, executor, sharper)
     if Slopes().refusal(problem) is None:
         found.append(SlopeEngine(problem, bracket, Slopes(), sharper))
     if _free().refusal(problem) is None and _has_values(problem):
         found.append(RelaxationEngine(problem, bracket, _free(), sharper))
-    if Tight().refusal(problem) is None:
-        found.append(TightEngine(problem, bracket, sharper))
     return found
 
 
@@ -244,9 +245,9 @@ class RelaxationEngine(Engine):
         self.sharper = sharper
         self.longest = 0.0  # seconds of the longest slice so far
 
-    def least(self, budget: Budget) -> float:  # noqa: ARG002 - as every engine says it
+    def least(self, budget: Budget) -> float:
         """A slice must be longer than the longest one so far."""
-        return ANEW * self.longest
+        return max(ANEW * self.longest, self.method.least(self.problem, budget))
 
     def advance(self, budget: Budget) -> None:
         self.problem = self.sharper(budget)

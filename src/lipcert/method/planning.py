@@ -16,7 +16,7 @@ import numpy as np
 from lipcert.bounds import preactivations, slopes
 from lipcert.bounds.gains import Gains
 from lipcert.budget import Budget
-from lipcert.method.solving import least_numbers
+from lipcert.method.solving import BUILD_CALLS, least_numbers, proof_operations
 from lipcert.problem.norms import INF
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.lifts import PRODUCTS_UP_TO, unsigned_order
@@ -31,7 +31,8 @@ from lipcert.relaxation.reduction import (
     share_of,
 )
 from lipcert.solver.choice import SURE_SHARE
-from lipcert.solver.costs import CONDENSED, ITERATIONS, iteration_operations
+from lipcert.solver.costs import CONDENSED, INTERIOR_CALLS, INTERIOR_ROW, ITERATIONS, iteration_operations
+from lipcert.steps import SCALAR
 
 # Measured on ERAN 3_50, 5_100, 784-1000-1000 and 8 x 1000.
 LARGEST_ORDER = 4000  # order of a moment matrix: one factorisation of its rows takes 1 GB and minutes
@@ -46,6 +47,7 @@ TWO_SIDED_OPERATIONS = 30.0  # times the order cubed: alternation is quick, its 
 # Rows of a relaxation for one neuron, counted on 18 random networks of one to ten layers; true within a fifth.
 ROWS_OF_ONE_LAYER = 6.0  # an input or an open neuron of one hidden layer
 ROWS_OF_INNER, ROWS_OF_LAST = 16.5, 8.5  # an open neuron of a deep network, before its last block and in it
+FIRST_ORDER_FROM = 600  # order from which rounds of first order prove more than rounds of cuts in the same time
 ROWS_OF_FREE = 8.5  # an open neuron before the last block in a relaxation without values
 
 
@@ -79,6 +81,8 @@ def plan(problem: Problem, budget: Budget, method: str = "tight") -> list[Step]:
     bound, in case the whole takes longer than expected. One that would plainly not end leaves its time to the parts.
     """
     whole, left = whole_step(problem, method), budget.left()
+    if method == "tight" and first_order_fits(problem, whole.order, budget):
+        return [whole]  # its rounds have a bound at every time
     fits = whole.order <= LARGEST_ORDER and budget.holds(whole.numbers)
     seconds = budget.expected(whole.operations)
     if problem.whole_map and method == "tight":
@@ -98,6 +102,22 @@ def plan(problem: Problem, budget: Budget, method: str = "tight") -> list[Step]:
         chosen = [step for step in chosen if budget.expected(step.operations) <= quick][:2]
     ends = fits and (not chosen or seconds <= HOPELESS_SHARE * left)
     return [*chosen, whole] if ends else chosen
+
+
+def first_order_fits(problem: Problem, order: int, budget: Budget) -> bool:
+    """Whether first-order rounds solve the relaxation of one hidden layer: where it is large, whatever the time."""
+    one_layer = problem.norm == INF and problem.network.depth == 1
+    return one_layer and order >= FIRST_ORDER_FROM and budget.holds(least_numbers(order))
+
+
+def first_seconds(problem: Problem, order: int, budget: Budget) -> float:
+    """Seconds until the first bound of first order: the rows are written over atoms, and a proof.
+
+    The values of the inputs are in their own rows and in those of neurons alone: the proof factors the others.
+    """
+    core = max(order - problem.network.inputs, 1)
+    setup = INTERIOR_ROW * ROWS_OF_ONE_LAYER * core + INTERIOR_CALLS
+    return budget.expected(setup + 3.0 * proof_operations(core)) + budget.expected(BUILD_CALLS, SCALAR)
 
 
 def plan_by_name(problem: Problem, budget: Budget, method: str) -> list[Step]:

@@ -125,17 +125,24 @@ class Relaxed(Method):
         self, problem: Problem, bracket: Bracket, budget: Budget, step: Step, look: MomentRounding
     ) -> SolverStatus | None:
         """One relaxation of all or of a part of the network; None where its proof does not fit the budget."""
-        least = 1 if step.whole else step.order  # building takes time too
+        least, room = 1 if step.whole else step.order, self.room(problem, step, budget)  # building takes time too
         specification = self.specification(problem, step)
-        if not self._proof_fits(least, bracket, budget, step):
+        if not self._proof_fits(least, bracket, room, step):
             return None
-        with budget.measured(BUILD_CALLS, SCALAR):
-            relaxation = build(problem, specification)
-        task = Task(problem, specification, relaxation)
-        if not self._proof_fits(task.proof_order, bracket, budget, step):
+        task = self.task(problem, specification, budget)
+        if not self._proof_fits(task.proof_order, bracket, room, step):
             return None
         with threads_for(task.order):
             return self.solve(task, bracket, budget, look if step.whole else None)
+
+    def room(self, problem: Problem, step: Step, budget: Budget) -> Budget:  # noqa: ARG002 - tight looks at both
+        """The budget in which a proof must fit for a step to be begun."""
+        return budget
+
+    def task(self, problem: Problem, specification: Specification, budget: Budget) -> Task:
+        """The relaxation that a specification says."""
+        with budget.measured(BUILD_CALLS, SCALAR):
+            return Task(problem, specification, build(problem, specification))
 
     def specification(self, problem: Problem, step: Step) -> Specification:
         """A part of a network is the backward lift of it, without values; tight keeps its name for its cuts."""

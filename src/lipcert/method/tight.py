@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket, BracketView
 from lipcert.method.cases import CaseSolves
 from lipcert.method.lower import MomentRounding
+from lipcert.method.planning import FIRST_ORDER_FROM, Step, expected_order, first_order_fits, first_seconds
 from lipcert.method.relaxed import Relaxed
 from lipcert.method.slopes import Slopes, SlopeSolves, run_slopes
 from lipcert.method.solving import CutRounds, OneSolve, OnMoments, Solve, Task, rounds_fit, rounds_need
 from lipcert.problem.problem import Problem
+from lipcert.relaxation.one_layer import needs_x
+from lipcert.relaxation.specification import Specification
 from lipcert.search.progress import Status
 from lipcert.solver import Status as SolverStatus
 
@@ -29,7 +34,7 @@ class ResumeState:
 
     def forget(self) -> None:
         """Begin anew."""
-        self.rows: tuple[object, ...] = ()
+        self.task: Task | None = None
         self.solves: dict[type[Solve], Solve] = {}
         self.cases: CaseSolves | None = None
         self.needs: float | None = None
@@ -43,12 +48,17 @@ class ResumeState:
 
     def of_task(self, task: Task) -> ResumeState:
         """This state, without what was kept of another relaxation."""
-        asked = task.specification
-        rows = (asked.form, asked.values, asked.wide, asked.exclusions, asked.products)
-        if task.problem is not self.problem or rows != self.rows:
+        if self.kept(task.problem, task.specification) is None:
             self.forget()
-            self.problem, self.rows = task.problem, rows
+            self.problem, self.task = task.problem, task
         return self
+
+    def kept(self, problem: Problem, asked: Specification) -> Task | None:
+        """The task of the last run, if it has the same rows; None if it has others."""
+        known = self.task
+        if known is None or problem is not self.problem or asked.reduction is not None:
+            return None
+        return known if _rows(known.specification) == _rows(asked) else None
 
     def least(self, budget: Budget) -> float | None:
         """Seconds that the next run takes before it has more; None where it begins anew."""
@@ -65,6 +75,10 @@ class ResumeState:
         status = solve.advance(task, bracket, budget, look)
         self.solves[kind] = solve
         return status
+
+
+def _rows(asked: Specification) -> tuple[object, ...]:
+    return (asked.form, asked.values, asked.wide, asked.exclusions, asked.products)
 
 
 class Tight(Relaxed):
@@ -85,6 +99,28 @@ class Tight(Relaxed):
         if late is not None and not budget.over() and bracket.status is not Status.INTERRUPTED:
             run_slopes(problem, bracket, budget, late)
 
+    def least(self, problem: Problem, budget: Budget) -> float:
+        """Seconds of the first bound of first order where they are not left; else a slice takes what it needs."""
+        order = expected_order(problem)
+        if not first_order_fits(problem, order, budget):
+            return 0.0
+        seconds = first_seconds(problem, order, budget)
+        return seconds if seconds > budget.left() else 0.0
+
+    def specification(self, problem: Problem, step: Step) -> Specification:
+        """Large relaxations are without x where the box reaches every pattern of signs with ease: x costs time then."""
+        found = super().specification(problem, step)
+        large = found.form == "hr2" and step.whole and step.order >= FIRST_ORDER_FROM
+        return replace(found, values=False) if large and not needs_x(problem) else found
+
+    def room(self, problem: Problem, step: Step, budget: Budget) -> Budget:
+        """Rounds of first order are kept: a slice may take longer than it was given, the whole call may not."""
+        return budget.whole() if step.whole and first_order_fits(problem, step.order, budget) else budget
+
+    def task(self, problem: Problem, specification: Specification, budget: Budget) -> Task:
+        known = None if self.state is None else self.state.kept(problem, specification)
+        return known or super().task(problem, specification, budget)
+
     def solve_cases(self, problem: Problem, bracket: Bracket, budget: Budget, look: MomentRounding) -> SolverStatus:
         if self.state is None:
             return super().solve_cases(problem, bracket, budget, look)
@@ -95,25 +131,19 @@ class Tight(Relaxed):
         return status
 
     def solve(self, task: Task, bracket: BracketView, budget: Budget, look: OnMoments | None) -> SolverStatus:
-        """All triangles, all products, rounds of cuts, or one solve, by what fits the budget."""
-        # Imported here, so that importing lipcert stays fast.
-        from lipcert.method.one_layer import AllProducts, AllTriangles, products_fit, products_need, triangles_fit
+        """Rounds of first order where the relaxation is large; else rounds of cuts, or one solve, whichever fits."""
+        from lipcert.method.first_order import FirstOrder  # here, so that importing lipcert stays fast
 
         solver, whole = bracket.settings.solver, task.specification.reduction is None
         state = self.state.of_task(task) if whole and self.state is not None else ResumeState()
         state.needs = None
-        if whole and triangles_fit(task, solver, budget):
-            return state.advance(AllTriangles, task, bracket, budget, look)
-        if whole and products_fit(task, solver, budget):
-            return state.advance(AllProducts, task, bracket, budget, look)
+        if whole and solver == "auto" and first_order_fits(task.problem, task.order, budget):
+            return state.advance(FirstOrder, task, bracket, budget, look)
         stopped = state.solves.get(OneSolve)
         if CutRounds in state.solves or (
             (stopped is None or stopped.least(budget) is None) and rounds_fit(task, solver, budget)
         ):
-            status = state.advance(CutRounds, task, bracket, budget, look)
-            if status is SolverStatus.OPTIMAL:
-                state.needs = products_need(task, solver, budget) if whole else None
-            return status
+            return state.advance(CutRounds, task, bracket, budget, look)
         status = state.advance(OneSolve, task, bracket, budget, look)
         again = state.solves[OneSolve].least(budget)
         state.needs = rounds_need(task, solver, budget) if again is None else again
