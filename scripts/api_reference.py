@@ -21,6 +21,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Networks": ("load", "from_torch", "Network", "Affine", "Activation"),
     "Regions": ("Box", "Ball", "Polytope", "Everywhere"),
     "Bounds": ("bound", "METHODS", "Result", "Status", "Progress", "bound_union", "UnionResult"),
+    "Norms of layers": ("layer_norms", "LayerNorms"),
     "Constants on cells": ("partition", "cells", "Partition"),
     "Jacobians": ("jacobian", "Jacobian"),
     "Certificates": ("verify", "Certificate", "Verification", "verify_union", "UnionVerification"),

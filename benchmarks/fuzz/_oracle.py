@@ -107,16 +107,24 @@ def jacobians(case: Case, points: Array) -> tuple[Array, NDArray[np.bool_], Arra
     return slopes[-1], off, sizes[-1]
 
 
-def forward(net: Network, points: Array) -> tuple[Array, Array]:
-    """The scores at every point, and how large all terms of their sums are together."""
-    values, sizes = [points], [np.abs(points)]
+def preactivations(net: Network, points: Array) -> list[tuple[Array, Array]]:
+    """z of every block at every point, the scores last, and how large all terms of its sums are together."""
+    values, sizes, found = [points], [np.abs(points)], []
     for block in net.blocks:
         z, size = block.bias + np.zeros((len(points), 1)), np.abs(block.bias) + np.zeros((len(points), 1))
         for source, W in _terms(block):
             z, size = z + values[source] @ W.T, size + sizes[source] @ np.abs(W).T
         values.append(FUNCTIONS[block.activation.kind](z, block.activation.alpha)[0])
         sizes.append(1.0 + 1.2 * size)
-    return values[-1], sizes[-1]
+        found.append((z, size))
+    return found
+
+
+def forward(net: Network, points: Array) -> tuple[Array, Array]:
+    """The scores at every point, and how large all terms of their sums are together."""
+    z, size = preactivations(net, points)[-1]
+    f = net.scores.activation
+    return FUNCTIONS[f.kind](z, f.alpha)[0], 1.0 + 1.2 * size
 
 
 def _terms(block: Block) -> list[tuple[int, Array]]:

@@ -12,7 +12,7 @@ import numpy as np
 import lipcert
 from benchmarks.fuzz._cuts import cut, plain
 from lipcert import Activation, Ball, Box, Everywhere, Network, Polytope
-from lipcert.problem.activations import KINDS
+from lipcert.problem.activations import BOUNDED
 from lipcert.problem.blocks import Block
 from lipcert.problem.convolution import Convolution, Window
 from lipcert.problem.norms import Matrix
@@ -87,7 +87,7 @@ def random_case(rng: Random, seed: int = 0, *, blocks: int = 4, width: int = 5) 
 
 def random_network(rng: Random, most: int, width: int) -> Network:
     """Blocks that read one or several of those before them; one in six begins with a convolution."""
-    kinds = KINDS if rng.uniform() < 0.6 else KINKED
+    kinds = BOUNDED if rng.uniform() < 0.6 else KINKED
     count, branches = int(rng.integers(1, most + 1)), rng.uniform() < 0.4
     blocks: list[Block] = []
     widths = [int(rng.integers(1, width))]
@@ -95,20 +95,20 @@ def random_network(rng: Random, most: int, width: int) -> Network:
     if rng.uniform() < 1 / 6:
         map_ = _convolution(rng)
         widths = [map_.shape[1], map_.shape[0]]
-        blocks.append(Block(((0, map_),), rng.normal(size=widths[1]), _activation(rng, kinds)))
+        blocks.append(Block(((0, map_),), rng.normal(size=widths[1]), random_activation(rng, kinds)))
     while len(blocks) <= count:
         i = len(blocks) + 1
         last = i == count + 1
         own = int(rng.integers(1, 4 if last else width + 1))
         sources = {i - 1} | ({int(j) for j in range(i) if rng.uniform() < 0.4} if branches else set())
         terms = tuple((j, _weight(rng, own, widths[j], scale)) for j in sorted(sources))
-        kind = Activation("identity") if last else _activation(rng, kinds)
+        kind = Activation("identity") if last else random_activation(rng, kinds)
         blocks.append(Block(terms, rng.normal(size=own) * rng.choice((0.0, 0.5)), kind))
         widths.append(own)
     return Network.from_blocks(blocks)
 
 
-def _activation(rng: Random, kinds: tuple[str, ...]) -> Activation:
+def random_activation(rng: Random, kinds: tuple[str, ...]) -> Activation:
     return Activation(str(rng.choice(kinds)), float(rng.choice((0.01, 0.3, 0.9))))
 
 

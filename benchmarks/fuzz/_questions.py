@@ -228,7 +228,7 @@ def judge_margins(path: Path, case: Case) -> Answer:
     kept = load_certificate(path, MarginCertificate)
     if not kept.verify(case.network).proved:
         return Answer(False)
-    values, size = forward(case.network, points_of(np.random.default_rng(case.seed), kept.box, kept.box.size))
+    values, size = forward(case.network, points_of(np.random.default_rng(case.seed), kept.region, kept.region.size))
     for proof, claim in zip(kept.proofs, kept.claims, strict=True):
         seen = values @ proof.c
         slack = SLACK * np.abs(seen) + ROUNDING * size @ np.abs(proof.c)

@@ -66,7 +66,8 @@ class Cheap:
         made = made_ready(case, rng, verdict)
         if made is None:
             return verdict
-        case, problem = made, made.problem()
+        case = made
+        problem = self.problem(case, rng, verdict)
         seen = floor(case, rng, number % ENUMERATE == 0)
         chosen = self.methods(number)
         found = {name: PROVERS[name](problem) for name in chosen if name in PROVERS}
@@ -88,6 +89,10 @@ class Cheap:
                 if not verify(certificate, case.network).proved:
                     verdict.fault, verdict.detail = f"{name} not proved again", f"{certificate.upper!r}"
         return verdict
+
+    def problem(self, case: Case, rng: Random, verdict: Verdict) -> Problem:  # noqa: ARG002 - as every kind says it
+        """The problem that is judged."""
+        return case.problem()
 
     def _cells(self, case: Case, problem: Problem, rng: Random, verdict: Verdict) -> None:
         """Linear bounds of many boxes at once, as branch and bound makes them; of a ball only its own points count."""

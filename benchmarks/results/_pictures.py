@@ -13,7 +13,7 @@ _BLACK, _GREY, _RED, _BLUE, _GREEN = "#000000", "#808080", "#c0392b", "#2471a3",
 FIRST, LEAST = 1e-3, 1e-6  # seconds and gap below which a picture does not look
 PEER_LOOKS = ("square", "diamond", "triangle", "hexagon", "triangle-down", "star", "plus")
 SHOWN = 3  # panels of the picture for the front page
-PREFERRED = ("256x2 0.05", "ACAS 1_1 0.05", "3_50 0.02")
+PREFERRED = ("SDP-NN 0.1", "256x2 0.05", "ACAS 1_1 0.05")
 METHODS = (
     "circle",
     "triangle",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     )
     from lipcert.method import METHODS
     from lipcert.method.bound import bound, bound_union
+    from lipcert.method.norms import LayerNorms, layer_norms
     from lipcert.method.result import Result, UnionResult
     from lipcert.polynomial import Polynomial, PolynomialProblem
     from lipcert.polynomial.certificates.certificate import PolynomialCertificate, verify_polynomial
@@ -70,6 +71,7 @@ _WHERE = {
     "polynomial.hierarchy.optimise": ["maximize", "minimize"],
     "polynomial.hierarchy.plan": ["Plan", "plan"],
     "polynomial.hierarchy.result": ["PolynomialResult"],
+    "method.norms": ["LayerNorms", "layer_norms"],
     "method.result": ["Result", "UnionResult"],
     "proof.union": ["UnionVerification", "verify_union"],
     "robustness.certify": ["certify"],
@@ -94,6 +96,7 @@ __all__ = [
     "InputError",
     "Jacobian",
     "LargestBox",
+    "LayerNorms",
     "LipcertError",
     "MethodError",
     "Network",
@@ -122,6 +125,7 @@ __all__ = [
     "from_torch",
     "jacobian",
     "largest_box",
+    "layer_norms",
     "load",
     "loop_weights",
     "maximize",

@@ -21,11 +21,12 @@ from benchmarks.fuzz._oracle import FUNCTIONS, floor, forward, jacobians, points
 from benchmarks.fuzz._problems import Case, random_case
 
 from lipcert import Ball, Box, Certificate, Polytope, Verification
+from lipcert.bounds import zonotope
 from lipcert.errors import FileFormatError
 from lipcert.polynomial.certificates import stored
 from lipcert.polynomial.certificates.stored import StoredRelaxation
 from lipcert.problem import polytope
-from lipcert.problem.activations import KINDS
+from lipcert.problem.activations import BOUNDED
 from lipcert.proof.arithmetic import prove_product
 from lipcert.proof.jacobian import JacobianCertificate
 from lipcert.proof.margins import MarginCertificate
@@ -41,6 +42,7 @@ CUT = (18, 34, 51, 53)  # numbers of seed 1 whose regions have half-spaces
     [
         ("cheap", [*range(14), *CUT, 50, 100]),
         ("deep", [*range(1, 9), 19, 20]),
+        ("ways", [*range(30), 40]),
         ("relaxations", [1, 2, 3, 5, 9, 11, 100]),
         ("files", [*range(90)]),
         ("forged", [*range(17), *range(136, 153), *range(272, 289)]),
@@ -56,7 +58,7 @@ def test_a_short_run_finds_nothing(name: str, numbers: list[int]) -> None:
     assert sum(run.counts.values()) >= len(numbers)
 
 
-@pytest.mark.parametrize("name", ["cheap", "deep", "relaxations", "files", "forged", "hostile"])
+@pytest.mark.parametrize("name", ["cheap", "deep", "ways", "relaxations", "files", "forged", "hostile"])
 def test_a_case_is_always_the_same(name: str, tmp_path: Path) -> None:
     """Made twice it is the same, and so it is when it was written to files and read again."""
     kind = kind_of(name)
@@ -90,6 +92,16 @@ def test_a_lie_is_found_made_small_and_found_again(tmp_path: Path, monkeypatch: 
     assert main(["again", str(written[0])]) == 1
     monkeypatch.undo()
     assert again(written[0]) == 0
+
+
+def test_zonotopes_that_leave_something_out_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their columns count for half, their rest for nothing: values lie outside."""
+    run = Run(kind_of("ways"), seed=1)
+    with monkeypatch.context() as lying:
+        lying.setattr(zonotope, "magnitudes", lambda columns: 0.5 * np.abs(columns).sum(axis=1))
+        for number in range(12):
+            run.one(number)
+    assert any("value outside" in words for words in run.faults)
 
 
 def test_a_reader_that_breaks_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +275,7 @@ def test_an_honest_folder_is_resumed_below_the_distance_of_another_class() -> No
 
 def test_the_oracle_knows_every_activation() -> None:
     """Its derivatives are those of its own values, by differences."""
-    assert set(FUNCTIONS) == set(KINDS)
+    assert set(FUNCTIONS) == set(BOUNDED)
     z, h = np.linspace(-4.03, 4.0, 97), 1e-6
     for function in FUNCTIONS.values():
         rise = (function(z + h, 0.3)[0] - function(z - h, 0.3)[0]) / (2 * h)

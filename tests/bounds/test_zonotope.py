@@ -15,7 +15,7 @@ from lipcert import Activation, Ball, Box, Network
 from lipcert.bounds import Interval, preactivation_bounds, whole
 from lipcert.bounds.propagation import ForwardPass
 from lipcert.bounds.zonotope import ZonotopePass, affine, scaled
-from lipcert.problem.activations import ACTIVATIONS
+from lipcert.problem.activations import BOUNDED
 from lipcert.problem.activations.parallel import parallel
 from lipcert.problem.blocks import Block
 from lipcert.problem.region import Region
@@ -231,6 +231,18 @@ def test_rounding_is_paid_with_all_that_is_multiplied() -> None:
     assert np.all(y.size >= np.abs(y.center) + np.abs(y.columns).sum(axis=1))
 
 
+def test_the_slack_of_a_block_is_a_part_of_its_rest() -> None:
+    """The true z of a block with rounded weights lie anywhere within its slack, and later blocks carry that on."""
+    rng = np.random.default_rng(4)
+    first, second = rng.normal(size=(5, 3)), rng.normal(size=(4, 5))
+    slack = rng.uniform(size=5)
+    blocks = [Block(((0, first),), np.zeros(5), Activation("identity"), slack), Block(((1, second),), np.zeros(4))]
+    net, box = Network.from_blocks([*blocks, Block(((2, np.ones((1, 4))),), np.zeros(1))]), Box(np.zeros(3), 0.1)
+    one, two = alone(net, box)
+    np.testing.assert_allclose(one.hi, 0.1 * np.abs(first).sum(axis=1) + slack, rtol=1e-12)
+    np.testing.assert_allclose(two.hi, 0.1 * np.abs(second @ first).sum(axis=1) + np.abs(second) @ slack, rtol=1e-12)
+
+
 def test_sparse_weights_have_the_bounds_of_dense_ones() -> None:
     rng = np.random.default_rng(7)
     weights = [rng.normal(size=(12, 12)) * (rng.uniform(size=(12, 12)) < 0.4) for _ in range(3)]
@@ -252,7 +264,7 @@ def test_overflow_and_underflow_lose_precision_not_soundness(scale: float) -> No
         assert all(inside(z, own) for z, own in zip(exact_pass(net, point, np.ones(1))[0], pre, strict=True))
 
 
-@pytest.mark.parametrize("kind", [a.kind for a in ACTIVATIONS])
+@pytest.mark.parametrize("kind", BOUNDED)
 def test_parallel_lines_hold_and_are_close(kind: str) -> None:
     """The lines hold at samples, and leave no more than a little over what the best slope of a fine grid leaves."""
     f, rng = Activation(kind, 0.1), np.random.default_rng(0)

@@ -67,7 +67,7 @@ def test_the_declared_outputs_are_those_that_commands_have() -> None:
         command = cli.get_command(context, name)
         assert command is not None
         found[name] = {p.opts[0] for p in command.params if isinstance(p.type, OutputFile | OutputFolder)}
-        assert any(isinstance(p.type, InputPath) for p in command.params) or name == "demo"
+        assert any(isinstance(p.type, InputPath) for p in command.params) or name in ("demo", "doctor")
     files = {"--out", "--csv", "--npz", "--certificate", "--plot"}
     assert found == {name: set() for name in COMMANDS} | {
         "bound": {"--certificate"},
@@ -76,6 +76,7 @@ def test_the_declared_outputs_are_those_that_commands_have() -> None:
         "certify": {"--out"},
         "export": {"--to"},
         "loop": {"--certificate", "--save"},
+        "norms": {"--out"},
         "pop": {"--certificate", "--to"},
         "report": {"--to"},
         "reproduce": {"--out"},

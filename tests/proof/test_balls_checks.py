@@ -15,7 +15,7 @@ import lipcert
 from lipcert import Activation, Ball, Box, Certificate, Everywhere, MethodError, Network, verify
 from lipcert.bounds import Interval, Split, bounds_of, halves, preactivations, whole
 from lipcert.bounds.collapse import collapse
-from lipcert.problem.activations import ACTIVATIONS
+from lipcert.problem.activations import BOUNDED
 from lipcert.problem.blocks import Block
 from lipcert.problem.problem import Problem
 from lipcert.proof.arithmetic import Arithmetic
@@ -130,7 +130,7 @@ def test_half_spaces_are_not_subtracted() -> None:
     assert floats(sides.combined(above_x, np.array([[2.0]])).rows).tolist() == [[3.0]]
 
 
-@pytest.mark.parametrize("kind", [a.kind for a in ACTIVATIONS])
+@pytest.mark.parametrize("kind", BOUNDED)
 def test_curves_hold_at_points(kind: str) -> None:
     f, rng = Activation(kind, 0.3), np.random.default_rng(4)
     middle, half = 3 * rng.normal(size=6), 2 * rng.exponential(size=6)
@@ -527,7 +527,7 @@ def test_margins_are_checked() -> None:
     true = float((net.forward(np.random.default_rng(0).uniform(box.lo, box.hi, (500, 3))) @ c).max())
     assert true <= found <= kept.claims[0]
     assert margins_with_balls(kept, small_net(3, 6, 3, seed=5)) == [math.inf]
-    assert margins_with_balls(replace(kept, box=Box(np.zeros(2), 0.2)), net) == [math.inf]
+    assert margins_with_balls(replace(kept, region=Box(np.zeros(2), 0.2)), net) == [math.inf]
     nothing = {"w": np.zeros(3)}
     for wrong in (replace(proof, c=np.ones(2)), replace(proof, multipliers=nothing), replace(proof, keep=9)):
         if wrong.keep == 9:

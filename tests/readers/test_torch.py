@@ -138,7 +138,11 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
     ),
     "unknown first": (sequential(fake("Swirl"), linear(2, 2)), None, "layer Swirl '0' is not supported"),
     "recurrent": (sequential(fake("LSTM"), linear(2, 2)), None, "LSTM '0': multiplies tensors that both depend"),
-    "layer norm": (sequential(linear(2, 2), fake("LayerNorm")), None, "LayerNorm '1': divides by statistics"),
+    "response norm": (
+        sequential(linear(2, 2), fake("LocalResponseNorm")),
+        None,
+        "LocalResponseNorm '1': divides by powers of sums",
+    ),
     "jump": (fake("Hardshrink"), (3,), "Hardshrink: jumps"),
     "own module": (fake("MyNet"), (3,), "layer MyNet is not supported"),
     "no shape": (sequential(conv(KERNEL), FLATTEN), None, r"Conv2d '0' needs the input's size; give input_shape="),
@@ -158,7 +162,6 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
     "divisor": (pool(divisor_override=0), IMAGE, "divides by zero"),
     "softplus": (fake("Softplus", beta=2.0, threshold=2.0), (2,), "jumps at its threshold"),
     "lazy": (type("Linear", (type("LazyModuleMixin", (Layer,), {}),), {})(), (2,), "has no size yet"),
-    "softmax inside": (sequential(linear(2, 2), fake("Softmax"), linear(2, 2)), None, "only supported at the end"),
     "no statistics": (norm("BatchNorm1d", 3, running_mean=None), None, "running statistics"),
     "norm of images": (norm("BatchNorm1d", 2), IMAGE, "does not fit an input of shape"),
     "flatten": (fake("Flatten", start_dim=2, end_dim=1), IMAGE, "start_dim=2 is after"),
@@ -179,7 +182,7 @@ def test_kinds_of_refusal() -> None:
     with pytest.raises(UnsupportedOperator):
         from_torch(fake("Swirl"), (3,))
     with pytest.raises(UnsupportedOperator):
-        from_torch(fake("LayerNorm"), (3,))
+        from_torch(fake("LSTM"), (3,))
 
 
 class WeightNorm:

@@ -178,10 +178,11 @@ def test_certificates_of_margins(tmp_path: Path, capsys: pytest.CaptureFixture[s
     small_net(3, 3, (12,)).save(tmp_path / "net.npz")
     assert run(command) == 1  # another network
     certificate = load_certificate(tmp_path / "proof.npz", MarginCertificate)
-    cloud = np.random.default_rng(0).uniform(certificate.box.lo, certificate.box.hi, (2000, 3))
+    assert isinstance(certificate.region, Box)
+    cloud = np.random.default_rng(0).uniform(certificate.region.lo, certificate.region.hi, (2000, 3))
     true = [float((net.forward(cloud) @ p.c).max()) for p in certificate.proofs]
     for forged in _forgeries(certificate.proofs):
-        upper = certificate_of(net, certificate.box, forged).verify(net).found.hi.tolist()
+        upper = certificate_of(net, certificate.region, forged).verify(net).found.hi.tolist()
         assert all(u >= t for u, t in zip(upper, true, strict=True))
     with np.load(tmp_path / "proof.npz") as file:
         kept = {name: file[name] for name in ("certificate", "kind", "network", "lo", "hi")}

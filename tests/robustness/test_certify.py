@@ -26,6 +26,7 @@ from lipcert.budget import Budget
 from lipcert.cli.app import run
 from lipcert.jobs import Answer
 from lipcert.method.result import Result
+from lipcert.problem.norms import INF
 from lipcert.proof.margins import linear_margins
 from lipcert.robustness.attack import Perturbation, another_class_wins, attack
 from lipcert.robustness.decision import certified_radii, class_scores, classify, decide, reach_in_region, shared_region
@@ -204,7 +205,7 @@ def test_pieces_can_be_sent_away() -> None:
     net = small_net(7)
     classified = classify(net, np.full((1, 3), 0.2), None)
     balls = OpenInput.most_promising_first(
-        np.full((1, 3), 0.2), classified, SharedRadii(np.zeros((1, 3))), np.array([np.inf]), (0.1,), (0.0, 1.0)
+        np.full((1, 3), 0.2), classified, SharedRadii(np.zeros((1, 3))), np.array([np.inf]), (0.1,), ((0.0, 1.0), INF)
     )
     for piece in [
         *pair_pieces(net, Box(np.zeros(3), 1.0), Settings(method="interval")),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import platform
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -68,3 +71,16 @@ def test_norm_names() -> None:
     assert str(INF) == "inf"
     with pytest.raises(ValueError, match="not supported"):
         parse_norm("3")
+
+
+def test_arrays_that_are_freed_and_made_again_cost_no_page_faults() -> None:
+    """In a fresh process: what ran before in this one may have raised the limit of the allocator."""
+    resource = pytest.importorskip("resource", reason="this system does not count page faults")
+    if platform.libc_ver()[0] != "glibc":
+        pytest.skip("this system's allocator has other rules")
+    assert resource is not None
+    count = "resource.getrusage(resource.RUSAGE_SELF).ru_minflt"
+    loop = "for _ in range(50): some = [np.full(1 << 17, 1.0) for _ in range(16)]; del some"
+    text = f"import resource, numpy as np, lipcert.rounding; a = {count}; exec({loop!r}); print({count} - a)"
+    faults = int(subprocess.run([sys.executable, "-c", text], capture_output=True, check=True, text=True).stdout)
+    assert faults < 20_000  # 50 times 16 arrays of 256 pages would be 204,800

@@ -15,7 +15,7 @@ from lipcert import bound
 from lipcert.bounds.gradients import slope_bounds
 from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.budget import Budget
-from lipcert.problem.activations import IDENTITY, KINDS, Activation
+from lipcert.problem.activations import BOUNDED, IDENTITY, Activation
 from lipcert.problem.blocks import Block
 from lipcert.problem.convolution import Convolution, Window
 from lipcert.problem.frame import Frame
@@ -32,7 +32,7 @@ from lipcert.witness.witness import evaluate_framed
 from tests.strategies import branched_networks
 from tests.witness.test_deep import deep_network, exact_gradient
 
-SMOOTH = tuple(kind for kind in KINDS if kind not in ("identity", "relu", "leaky_relu"))
+SMOOTH = tuple(kind for kind in BOUNDED if kind not in ("identity", "relu", "leaky_relu"))
 PAIRS = [(0, "inf", None), (0, "2", None), (0, "1", None), ("all", "2", "2"), ("all", "inf", "inf"), ("all", "1", "1")]
 
 

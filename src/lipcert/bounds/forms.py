@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from lipcert.bounds.interval import Interval, middle_and_radius, outward
 from lipcert.problem.norms import EUCLIDEAN
 from lipcert.problem.region import Ball
-from lipcert.rounding import TINY, Array, add_up, gamma, grow
+from lipcert.rounding import TINY, Array, add_down, add_up, gamma, grow
 
 _SWEEPS = 2  # over the half-spaces
+_ROUNDS = 8  # of the search for the slope at which a form is divided between a ball and its box
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +37,9 @@ class LinearForms:
     error: Array
     longest: int
 
-    def largest(self, box: Interval, ball: Ball | None = None) -> Array:
-        """Upper bounds of every quantity over the box of its cell, and over the ball that all are in."""
+    def largest(self, box: Interval, ball: Ball | None = None, joint: bool = False) -> Array:
+        """Upper bounds of every quantity over the box of its cell, and over the ball that all are in: the better of
+        both, or with `joint` over the part of the ball that is in the box."""
         m, r = middle_and_radius(box)
         with np.errstate(over="ignore", invalid="ignore"):
             weights = np.abs(self.rows)
@@ -45,7 +47,28 @@ class LinearForms:
             if ball is not None:
                 lengths = EUCLIDEAN.rows_above(self.rows.reshape(-1, self.rows.shape[2])).reshape(top.shape)
                 top = np.fmin(top, self._top(weights, np.broadcast_to(ball.center, m.shape), lengths * ball.radius))
+                top = np.fmin(top, self._within_both(box, ball)) if joint else top
         return np.where(np.isnan(top), np.inf, top)
+
+    def _within_both(self, box: Interval, ball: Ball) -> Array:
+        """Upper bounds of every quantity over the part of the ball that is in the box.
+
+        A row g is divided into a part for the ball and one for the box: with l <= x - c <= u in the box and any t >= 0,
+
+            g'(x - c)  <=  r |h| + sum_i max((g - h)_i l_i, (g - h)_i u_i),      h = g cut off at t l and t u.
+
+        The bound holds for any h.
+        """
+        c, g = ball.center, self.rows
+        low, high = add_down(box.lo, -c)[:, None, :], add_up(box.hi, -c)[:, None, :]
+        with np.errstate(all="ignore"):
+            h = share_of_ball(g, low, high, ball.radius)
+            rest = g - h
+            reach = EUCLIDEAN.rows_above(h.reshape(-1, h.shape[2])).reshape(h.shape[:2]) * ball.radius
+            more = np.maximum(np.maximum(rest * low, rest * high), 0.0)
+            # The difference g - h and both products round, and so does the sum.
+            paid = gamma(h.shape[2] + 8) * (np.abs(rest) * np.maximum(-low, high)).sum(axis=2) + h.shape[2] * TINY
+            return self._top(np.abs(g), np.broadcast_to(c, box.lo.shape), grow(reach + more.sum(axis=2) + paid, 8))
 
     def _top(self, weights: Array, center: Array, reach: Array) -> Array:
         """Upper bounds of the quantities where rows x is within `reach` of its value at the center."""
@@ -57,6 +80,22 @@ class LinearForms:
         with np.errstate(over="ignore", invalid="ignore"):
             spread = grow(gamma(self.longest) * self.size + self.error, 2 * self.longest)
             return add_up(self.constant, spread)
+
+
+def share_of_ball(g: Array, low: Array, high: Array, radius: float) -> Array:
+    """The rows cut off at t low and t high, with the t that puts them, over t, on the sphere: a hint.
+
+    The search for t comes from above: coordinates that are cut off leave the others what they do not use of the radius.
+    """
+    size, room = np.abs(g), np.maximum(np.where(g > 0, high, -low), 0.0)
+    t = np.sqrt(np.square(size).sum(axis=2)) / radius
+    for _ in range(_ROUNDS):
+        free = size <= t[:, :, None] * room
+        used = np.where(free, 0.0, np.square(room)).sum(axis=2)
+        left = np.maximum(radius * radius - used, 0.0)
+        t = np.sqrt(np.where(free, np.square(size), 0.0).sum(axis=2) / left)
+    t = np.where(np.isfinite(t), t, 0.0)[:, :, None]
+    return np.clip(g, t * np.minimum(low, 0.0), t * np.maximum(high, 0.0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,6 +41,17 @@ def slope_bounds(net: Network, pre: Sequence[Interval]) -> tuple[Interval, ...]:
     return tuple(Interval(*f.derivative_bounds(*z)) for f, z in zip(net.activations, pre, strict=True))
 
 
+def unbounded_slope(net: Network, pre: Sequence[Interval]) -> str | None:
+    """Names the first neuron whose slope has no bound between its pre-activation bounds; None where all have one."""
+    for i, (f, z, slope) in enumerate(zip(net.activations, pre, slope_bounds(net, pre), strict=True), start=1):
+        lost = np.flatnonzero(~np.isfinite(slope.magnitude))
+        if len(lost):
+            k = int(lost[0])
+            where = f"[{z.lo[k]:.6g}, {z.hi[k]:.6g}]"
+            return f"neuron {k} of block {i} applies {f} on {where}, where its slope has no bound"
+    return None
+
+
 def gradient_bounds(
     net: Network, pre: Sequence[Interval], c: Array, slopes: Sequence[Interval] | None = None
 ) -> tuple[Interval, ...]:

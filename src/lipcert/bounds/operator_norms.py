@@ -1,7 +1,8 @@
 """Operator norms, rounded up: of one large matrix, and of many small ones at once.
 
-For one matrix the spectral norm is proved by a Cholesky factorisation. For stacks (.., rows, columns) eigenvectors and
-positive vectors are hints: for any square V near orthogonal and any positive x
+For one matrix the spectral norm is proved by a Cholesky factorisation, for a large convolution by its symbol
+(`symbols`), for any other large one by a positive vector, which is exact where no entry is negative. For stacks
+(.., rows, columns) eigenvectors and positive vectors are hints: for any square V near orthogonal and any positive x
 
     lambda_max(S)  <=  max(0, lambda_max(V'SV)) / (1 - |V'V - I|)       V'SV is diagonal but for rounding [Gershgorin]
     |R|_2^2        <=  max_i (R'R x)_i / x_i                             R >= 0 entry by entry [Collatz-Wielandt]
@@ -13,13 +14,16 @@ import itertools
 
 import numpy as np
 
-from lipcert.problem.maps import Matrix, Operator, dense, entries
+from lipcert.bounds.symbols import Symbol, convolution_norm
+from lipcert.problem.convolution import Convolution
+from lipcert.problem.maps import Matrix, Operator, Selected, Transposed, dense, entries, summed
 from lipcert.problem.norms import EUCLIDEAN, Norm
 from lipcert.rounding import TINY, UNIT, Array, add_up, gamma, grow, or_infinite
 from lipcert.rounding.definite import is_positive
 from lipcert.steps import step
 
-_SPECTRAL_UP_TO = 4096  # the shorter side of a matrix whose spectral norm is computed
+_SPECTRAL_UP_TO = 4096  # the shorter side of a matrix whose Gram matrix is factored
+_KERNEL_UP_TO = 2e10  # operations of a Gram matrix and its factors up to which convolutions have them too
 _ROWS = 1 << 22  # numbers in the rows of a convolution that are written out at a time
 
 
@@ -47,12 +51,14 @@ def spectral_norm(weight: Matrix) -> float:
     """An upper bound of the spectral norm: mu I - A A' (or A'A) is proved positive semidefinite."""
     if 0 in weight.shape:
         return 0.0
-    cheap = EUCLIDEAN.gain(weight)
+    kernel, cheap = _kernel(weight), EUCLIDEAN.gain(weight)
     A = weight if weight.shape[0] <= weight.shape[1] else weight.T
     n, terms = A.shape
-    if n > _SPECTRAL_UP_TO or not np.isfinite(cheap) or not 1e-100 < cheap < 1e100:
+    if not np.isfinite(cheap) or not 1e-100 < cheap < 1e100:
         return cheap
-    step(spectral_operations(weight))  # the work below cannot be interrupted
+    if not _is_factored(weight, kernel):
+        return min(cheap, _positive_norm(weight) if kernel is None else convolution_norm(kernel))
+    step(_gram_operations(weight))  # the work below cannot be interrupted
     gram = _gram(A)
     gram = (gram + gram.T) / 2
     magnitude = abs(A)
@@ -67,11 +73,39 @@ def spectral_norm(weight: Matrix) -> float:
 
 
 def spectral_operations(weight: Matrix) -> float:
-    """The operations of `spectral_norm`, about: a Gram matrix, its largest eigenvalue, and a few factorisations."""
+    """The operations of `spectral_norm`, about: a Gram matrix and its factors, or a symbol, or a few products."""
+    kernel = _kernel(weight)
+    if _is_factored(weight, kernel):
+        return _gram_operations(weight)
+    return 4.0 * _STEPS * entries(weight) if kernel is None else Symbol.of(kernel).operations
+
+
+def _kernel(weight: Matrix) -> Convolution | None:
+    """The convolution whose matrix has all rows of this one, or of its transpose; none for other matrices."""
+    while isinstance(weight, Selected | Transposed):
+        weight = weight.map
+    return weight if isinstance(weight, Convolution) else None
+
+
+def _is_factored(weight: Matrix, kernel: Convolution | None) -> bool:
+    most = np.inf if kernel is None else _KERNEL_UP_TO
+    return int(min(weight.shape)) <= _SPECTRAL_UP_TO and _gram_operations(weight) <= most
+
+
+def _gram_operations(weight: Matrix) -> float:
     n = int(min(weight.shape))
-    if n > _SPECTRAL_UP_TO:
-        return 4.0 * entries(weight)
     return 2.0 * n * entries(weight) + 2.0 * float(n) ** 3
+
+
+def _positive_norm(weight: Matrix) -> float:
+    """The spectral norm of the magnitudes of the entries, which is no less, by a positive vector (see above)."""
+    size = abs(weight)
+    x, terms = np.ones(weight.shape[1]), summed(weight, 0) + summed(weight, 1)
+    for _ in range(_STEPS):
+        y = np.asarray(size.T @ (size @ x))
+        x = y / max(float(y.max()), TINY) + _LEAST
+    above = grow(np.asarray(size.T @ (size @ x)), 2 * terms) / x
+    return float(grow(np.sqrt(np.asarray(above.max(initial=0.0))), 8))
 
 
 def _gram(A: Matrix) -> Array:

@@ -152,7 +152,8 @@ class ForwardPass:
     """One pass from the input upward over a batch of cells, block by block.
 
     `every` makes linear forms for all neurons, not only where a sign is open or fixed; `forms=False` makes none.
-    With `symbols`, zonotopes of at most so many symbols go before the forms.
+    With `symbols`, zonotopes of at most so many symbols go before the forms. With `joint` the first layer has forms
+    too, and all of them are bounded on ball and box together (`LinearForms.largest`).
     An interval in place of cells holds boxes without signs, (cells, inputs).
     """
 
@@ -164,9 +165,10 @@ class ForwardPass:
         every: bool = False,
         forms: bool = True,
         symbols: int = 0,
+        joint: bool = False,
         budget: Budget | None = None,
     ) -> None:
-        self.net, self.every, self.budget = net, every, budget
+        self.net, self.every, self.joint, self.budget = net, every, joint, budget
         if isinstance(cells, Interval):
             count, self.box, self.ball = len(cells.lo), cells, None
             self.signs: Signs = tuple(np.zeros((1, b.width), dtype=np.int8) for b in net.hidden)
@@ -193,7 +195,7 @@ class ForwardPass:
                 z = z.meet(known[k])
             if self.zonotopes is not None:
                 z = z.meet(self.zonotopes.preactivation(k + 1, block))
-            if self.forms and (self.fixed or not _reads_input_only(block)):
+            if self.forms and (self.fixed or self.joint or not _reads_input_only(block)):
                 z = self._by_forms(block, z, self.signs[k])
             if better is not None:
                 z = better(k, tuple(s.z for s in self.stages), z)
@@ -231,7 +233,7 @@ class ForwardPass:
             rows = np.broadcast_to(own, (len(lo), own.shape[-1]))
             if self.fixed:
                 self.sides = self.sides.with_signs(above, np.take_along_axis(signs, rows, axis=1), before + rows)
-            top = above.largest(self.box, self.ball)
+            top = above.largest(self.box, self.ball, self.joint)
             if self.sides.count:
                 top = np.minimum(top, pushed(above, self.sides, self.box).largest(self.box, self.ball))
             used, count = np.take_along_axis(mine, rows, axis=1), rows.shape[1]

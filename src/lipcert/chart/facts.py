@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import io
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,6 +71,14 @@ class ShownTable(Shown):
     def csv(self) -> str:
         """The table, one line for each row and the names of the columns above them."""
         raise NotImplementedError
+
+    def to_frame(self) -> Any:
+        """The table as a pandas.DataFrame."""
+        try:
+            pandas = importlib.import_module("pandas")  # no dependency
+        except ImportError:
+            raise InputError("to_frame needs pandas, which is not here: pip install pandas, or use save") from None
+        return pandas.read_csv(io.StringIO(self.csv()))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the numbers as .npz (`arrays`) or .csv (a table), or the summary as .json (`to_dict`)."""

@@ -28,6 +28,7 @@ from lipcert.chart.shapes import (
 )
 
 _WIDTH, _HEIGHT = 400.0, 280.0  # size of one panel
+_TITLE_ROOM = 23.0  # for the title of the vertical axis, beside the panel on its left
 _LEGEND_STEP, _LEGEND_ROW = 150.0, 22.0
 
 
@@ -124,7 +125,9 @@ def _legend(name: str, look: Look, joined: bool, x: float, y: float) -> list[Sha
 
 
 def _panel(panel: Panel, looks: Mapping[str, Look], x: float, y: float) -> list[Shape]:
-    frame = AxesFrame(_x_axis(panel), _y_axis(panel), x + 66, x + _WIDTH - 12, y + 30, y + _HEIGHT - 46)
+    y_axis = _y_axis(panel)
+    left = x + y_axis.title_distance + _TITLE_ROOM
+    frame = AxesFrame(_x_axis(panel), y_axis, left, x + _WIDTH - 12, y + 30, y + _HEIGHT - 46)
     shapes = [Text((frame.left + frame.right) / 2, y + 18, panel.title, bold=True), *frame.shapes()]
     for s in panel.series:
         shapes += _band(s, looks[s.name], frame) if _joined(panel, s) else []

@@ -127,6 +127,8 @@ def mark(outline: str, x: float, y: float, paint: Paint, hint: str = "") -> Poly
 
 _AXIS, _GRID = Paint(stroke="soft"), Paint(stroke="line")
 _LEAST = 1e-12  # a logarithmic axis draws zero here
+MOST_DECADES = 8  # powers of ten that a logarithmic axis has room to write
+_RAISED = str.maketrans("-0123456789", "\N{SUPERSCRIPT MINUS}⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 Ticks = tuple[tuple[float, str], ...]
 
@@ -140,6 +142,11 @@ class Axis:
     title: str
     ticks: Ticks
     log: bool = False
+
+    @property
+    def title_distance(self) -> float:
+        """How far from a vertical axis its title stands: beyond the longest number."""
+        return max(43.0, 14 + 7.8 * max((len(label) for _, label in self.ticks), default=0))
 
     def share(self, value: float) -> float:
         """The place of a value: 0 at the low end, 1 at the high end."""
@@ -158,8 +165,17 @@ def logarithmic(low: float, high: float, title: str) -> Axis:
     bottom, top = max(low, 1e-6) / 1.5, max(high, 1e-6) * 1.5
     first, last = math.floor(math.log10(bottom)), math.ceil(math.log10(top))
     steps = (1,) if last - first > 3 else (1, 2, 5)
-    values = (m * 10.0**k for k in range(first, last + 1) for m in steps)
-    return Axis(bottom, top, title, tuple((v, plain(v)) for v in values if bottom <= v <= top), log=True)
+    stride = -(-(last - first) // MOST_DECADES)
+    powers = [k for k in range(first, last + 1) if k % stride == 0]
+    values = [v for k in powers for m in steps if bottom <= (v := m * 10.0**k) <= top]
+    far = steps == (1,) and any(not 1e-3 < v < 1e5 for v in values)
+    label = _power_of_ten if far else plain
+    return Axis(bottom, top, title, tuple((v, label(v)) for v in values), log=True)
+
+
+def _power_of_ten(value: float) -> str:
+    """A power of ten with its exponent raised: 10⁶."""
+    return "10" + str(round(math.log10(value))).translate(_RAISED)
 
 
 def around(values: Sequence[float], title: str, most: int = 9) -> Axis:
@@ -209,10 +225,9 @@ class AxesFrame:
             x = self.at(value, self.y.low)[0]
             shapes += [Polyline([(x, bottom), (x, bottom + 5)], _AXIS), Text(x, bottom + 19, label)]
         middle = (self.top + bottom) / 2
-        longest = max((len(label) for _, label in self.y.ticks), default=0)
         return [
             *shapes,
             Polyline([(left, self.top), (left, bottom), (right, bottom)], _AXIS),
             Text((left + right) / 2, bottom + 38, self.x.title, colour="soft"),
-            Text(left - max(43.0, 14 + 7.8 * longest), middle, self.y.title, colour="soft", turned=True),
+            Text(left - self.y.title_distance, middle, self.y.title, colour="soft", turned=True),
         ]

@@ -23,10 +23,12 @@ COMMANDS = {
     "cells": "Constants on all cells of a box, a grid or an adaptive partition.",
     "certify": "Which inputs of DATA keep their class within a radius?",
     "demo": "Bound a small digit classifier around a few images.",
+    "doctor": "Check this installation: versions, solvers, a self-test, speed.",
     "export": "Write a relaxation of NETWORK as a semidefinite program.",
     "info": "Show the layers, sizes and content hash of NETWORK.",
     "jacobian": "Bounds and signs of every entry of the Jacobian on a region.",
     "loop": "Bound the contraction constant of x+ = A x + B NETWORK(C x).",
+    "norms": "Prove the operator norms of all layers of NETWORK, and their product.",
     "pop": "Bracket the optimum of the polynomial problem in FILE.",
     "report": "Write an HTML page about the certify job in DIR.",
     "reproduce": "Compute TARGET of the paper again and put the published numbers beside.",
@@ -75,6 +77,7 @@ def cli() -> None:
     \b
     lipcert demo                                       see it work on data that ships with it
     lipcert info model.onnx                            what is in a network file
+    lipcert norms model.onnx                           proved norms of its layers, and their product
     lipcert bound model.onnx --radius 0.1 --output 3   a proved bracket [lower, upper]
     lipcert verify proof.npz --network model.onnx      check a proof without any solver
     lipcert cells model.onnx --radius 1 --cells 40     a proved constant on every cell of a box
@@ -86,6 +89,7 @@ def cli() -> None:
     lipcert export model.npz ... --to sdp.dat-s        the semidefinite program for other solvers
     lipcert pop problem.pop                            any polynomial problem, bounded
     lipcert reproduce all --quick                      the paper's tables and figures, beside the published
+    lipcert doctor                                     whether this installation works
 
     Exit codes: 0 success, 1 nothing or not all was proved, 2 bad input, 3 a bug, 130 interrupted.
     SIGTERM (timeout, SLURM, docker stop) does what Ctrl-C does: what is proved by then is printed and kept.

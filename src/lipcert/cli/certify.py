@@ -12,6 +12,7 @@ from lipcert.cli.options import ReadingOptions, network_argument, options, readi
 from lipcert.cli.paths import INPUT
 from lipcert.cli.show import console, grid, print_json
 from lipcert.errors import InputError
+from lipcert.files.tables import number
 from lipcert.method import table
 
 if TYPE_CHECKING:
@@ -45,7 +46,12 @@ def _is_number(text: str) -> bool:
 @click.argument("data", metavar="DATA", type=INPUT)
 @options(
     *("radius", "norm", "labels", "label_column", "scale", "first"),
-    radius={"type": str, "required": True, "metavar": "EPS[,EPS...]", "help": "How far inputs may move."},
+    radius={
+        "type": str,
+        "required": True,
+        "metavar": "EPS[,EPS...]",
+        "help": "How far inputs may move, 8/255 say.",
+    },
     norm={"help": "Norm of the radius: inf, 2 or 1."},
     labels={"help": "True classes (.npy, .npz, idx, .csv). Default: in DATA, or predicted."},
 )
@@ -60,7 +66,10 @@ def _is_number(text: str) -> bool:
     lower={"default": False, "help": "Look for lower bounds of the constants too, or not."},
 )
 @click.option(
-    "--refine", type=float, default=0.0, metavar="S", help="Seconds to prove margins of inputs that are still open."
+    "--refine", type=float, default=0.0, metavar="S", help="Seconds for relaxations of inputs that are still open."
+)
+@click.option(
+    "--per-input/--shared", default=None, help="Proofs input by input only, or all constants. Default: by a trial."
 )
 @click.option("--attack/--no-attack", "attacks", default=True, help="Look for counterexamples, or not.")
 @options(
@@ -85,9 +94,10 @@ def certify_command(
     """Which inputs of DATA keep their class when every value (or the input, in --norm 2 or 1) may move by up to EPS?
 
     One set of constants, one for each pair of classes, is proved for the whole data set; every input then gets its
-    certified radius at once. Counterexamples are looked for from the other side, so that each input ends certified,
-    attacked or undecided. --time-limit is for each pair: ten classes have 45 of them. Exit code 0 when the constants
-    were proved, 1 when some were not, 2 on bad input.
+    certified radius at once. Where a trial of two pairs shows that constants certify little, and with --per-input,
+    every input is proved by itself: linear bounds first, and relaxations with --refine. Counterexamples are looked for
+    from the other side, so that each input ends certified, attacked or undecided. --time-limit is for each pair: ten
+    classes have 45 of them. Exit code 0 when the job is complete and no constant failed, 1 otherwise, 2 on bad input.
 
     \b
     lipcert certify net.npz t10k-images-idx3-ubyte.gz --labels t10k-labels-idx1-ubyte.gz \\
@@ -134,7 +144,7 @@ def _settle_clip(given: dict[str, Any]) -> None:
 
 def _radii(text: str) -> list[float]:
     try:
-        return [float(part) for part in text.split(",")]
+        return [number(part) for part in text.split(",")]
     except ValueError:
         raise InputError(f"--radius {text}: give a number, or several with commas between them") from None
 

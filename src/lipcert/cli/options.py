@@ -44,8 +44,8 @@ OPTIONS: dict[str, tuple[str, dict[str, Any], str]] = {
     "radius": (
         "--radius",
         {"type": INPUT, "metavar": "R|R,R,...|FILE"},
-        "Half-width of the box, or radius of the ball, around the centre; for a box also one for each input, with "
-        "commas between or in a file (.npy, .csv, .txt).",
+        "Half-width of the box, or radius of the ball, around the centre, such as 8/255; for a box also one for each "
+        "input, with commas between or in a file (.npy, .csv, .txt).",
     ),
     "clip": (
         "--clip",

@@ -17,7 +17,7 @@ import numpy as np
 
 from lipcert.cli.options import Command, flag_of, options
 from lipcert.errors import InputError
-from lipcert.files.tables import read_table, read_vector
+from lipcert.files.tables import number, read_table, read_vector
 from lipcert.problem.output import ALL, OutputChoice
 from lipcert.problem.region import Ball, Box, Everywhere, Polytope, Region
 from lipcert.readers.halfspaces import read_halfspaces
@@ -224,9 +224,9 @@ def _radius(text: str, inputs: int) -> Array:
 
 
 def _values(text: str) -> Array | None:
-    """Numbers with commas between; None when it is something else."""
+    """Numbers or quotients with commas between; None when it is something else."""
     try:
-        return np.array([float(part) for part in text.split(",")])
+        return np.array([number(part) for part in text.split(",")])
     except ValueError:
         return None
 

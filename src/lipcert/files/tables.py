@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,29 @@ def fault_of(rows: Iterable[tuple[int, Sequence[str]]], advice: str) -> str | No
             return f"line {line} has {some}, those before it {expected}; give every line as many"
         expected = len(words)
     return None
+
+
+_QUOTIENT = re.compile(r"([-+.\deE]+)/([-+.\deE]+)")
+
+
+def quotient(text: str) -> tuple[float, float]:
+    """Numerator and denominator of a number as people write it: 0.1 is 0.1 over 1, 8/255 is 8 over 255.
+
+    Raises ValueError where the text is neither, or divides by zero.
+    """
+    match = _QUOTIENT.fullmatch(text.strip())
+    if match is None:
+        return float(text), 1.0
+    top, bottom = float(match[1]), float(match[2])
+    if not bottom:
+        raise ValueError("division by zero")
+    return top, bottom
+
+
+def number(text: str) -> float:
+    """The number that a text names: 0.1 or 8/255."""
+    top, bottom = quotient(text)
+    return top / bottom
 
 
 def is_number(word: str) -> bool:

@@ -9,6 +9,7 @@ from lipcert.bounds.choice import forms_work
 from lipcert.bounds.collapse import collapse
 from lipcert.bounds.elimination import LARGEST, best_ends
 from lipcert.bounds.gains import gains, gains_operations, rows_work
+from lipcert.bounds.operator_norms import spectral_operations
 from lipcert.bounds.propagation import plain
 from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
@@ -50,12 +51,20 @@ class Product(Method):
     cheap = True
 
     def cost(self, problem: Problem) -> float:
-        return 2.0 * problem.network.entries / RATES[THIN]
+        operations, kind = _norms_work(problem)
+        return operations / RATES[kind]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
-        stored = problem.network.entries
-        with budget.measured(2.0 * stored, THIN), threads_for(stored**0.5):
+        with budget.measured(*_norms_work(problem)), threads_for(problem.network.entries**0.5):
             bracket.improve(prove_product(problem))
+
+
+def _norms_work(problem: Problem) -> tuple[float, str]:
+    """The operations for the norms of all layers, and their kind."""
+    net = problem.network
+    if problem.norm.p != "2":
+        return 2.0 * net.entries, THIN
+    return sum(spectral_operations(weight) for block in net.blocks for _, weight in block.terms), DENSE
 
 
 def last_resort(problem: Problem, bracket: Bracket) -> None:

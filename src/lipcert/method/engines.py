@@ -6,8 +6,9 @@ import math
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
-from lipcert.bounds import cut_short
+from lipcert.bounds import cut_short, preactivations
 from lipcert.bounds.collapse import collapse
+from lipcert.bounds.gradients import unbounded_slope
 from lipcert.budget import Budget
 from lipcert.chart.numbers import counted
 from lipcert.method.base import Method
@@ -217,7 +218,9 @@ class CellEngine(Engine):
         certificate = outcome.certificate if whole else prove_within(self.problem, outcome.certificate)
         bracket.improve(certificate)
         self.upper = min(self.upper, certificate.upper)
-        self.ended = self.state.done or math.isinf(self.upper)  # numbers that overflow do so in every cell
+        # Numbers that overflow do so in every cell; smaller cells may bring a slope back that has no bound.
+        lost = math.isinf(self.upper) and unbounded_slope(self.problem.network, preactivations(self.problem)) is None
+        self.ended = self.state.done or lost
         if outcome.interrupted:
             bracket.status = Status.INTERRUPTED
 

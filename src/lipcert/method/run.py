@@ -9,6 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from lipcert.bounds.gradients import unbounded_slope
+from lipcert.bounds.propagation import plain, preactivations
 from lipcert.budget import Budget
 from lipcert.budget.memory import unwatched
 from lipcert.budget.threads import one_thread
@@ -25,7 +27,7 @@ from lipcert.problem.frame import Frame
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.question import Question
-from lipcert.problem.region import Polytope, ball_of
+from lipcert.problem.region import Polytope, ball_of, hull
 from lipcert.search.progress import Progress, Status
 from lipcert.search.settings import Settings
 from lipcert.steps import Expired
@@ -56,6 +58,10 @@ def answer(
         question = replace(question, regions=(_prepared_region(question.region, bracket, budget),))
         problem = question.problem()
     frame, region = question.frame, question.region
+    if hull(region) is None and any(math.isinf(f.steepest) for f in problem.network.activations):
+        lost = unbounded_slope(problem.network, preactivations(plain(problem)))
+        if lost is not None:
+            raise MethodError(f"{lost}; give a bounded region")
     if frame is not None and ball_of(region) is not None:
         bracket.note("weights: the bound holds on the box around the ball")
     elif frame is not None and isinstance(region, Polytope) and frame.scale.ndim == 2:
@@ -114,12 +120,23 @@ def run(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> R
                 bracket.out_of_budget(budget)
             if math.isinf(bracket.upper):  # no time, no memory, or an overflow
                 last_resort(problem, bracket)
+                _explain_infinite_bound(problem, bracket)
             bracket.end(method.closes, budget)
     except KeyboardInterrupt:
         bracket.status = Status.INTERRUPTED
         if bracket.certificate is None:
             raise
     return bracket.result(problem, budget)
+
+
+def _explain_infinite_bound(problem: Problem, bracket: Bracket) -> None:
+    """Note which neuron has a slope without a bound, if that is known and nothing was proved because of it."""
+    known = problem.facts.preactivations
+    lost = (
+        unbounded_slope(problem.network, known.intervals) if known is not None and math.isinf(bracket.upper) else None
+    )
+    if lost is not None:
+        bracket.note(f"no bound: {lost}; a smaller region may have one")
 
 
 def _run_with_prelude(method: Method, problem: Problem, bracket: Bracket, budget: Budget) -> None:

@@ -5,6 +5,7 @@ the elimination of slopes.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,13 +69,25 @@ def prove_product(problem: Problem, exact: bool = True) -> Certificate:
     A block is reached at most as far as the sum over what it reads: l_i = (largest slope) sum_j ||A_ij|| l_j, l_0 = 1.
     Without `exact` no spectral norm is computed: the bound is no smaller, so a checker, who computes them, accepts it.
     """
-    net, norm = problem.network, problem.norm
+    norm = problem.norm
+    upper = product_of_norms(
+        problem.network,
+        lambda weight: operator_norm(weight, norm.p, norm.p, exact=exact),
+        lambda weight: _head(problem, weight, exact),
+    )
+    return Certificate.of(problem, Arithmetic("product"), upper)
+
+
+def product_of_norms(
+    net: Network, gain: Callable[[Matrix], float], head: Callable[[Matrix], float] | None = None
+) -> float:
+    """The product of largest slopes and of bounds of norms, sums where ways meet; `head` bounds those of the scores."""
     reach = {0: _Scaled(0.5, 1)}
     for i, block in enumerate(net.hidden, start=1):
-        parts = [reach[j].times(operator_norm(weight, norm.p, norm.p, exact=exact)) for j, weight in block.terms]
+        parts = [reach[j].times(gain(weight)) for j, weight in block.terms]
         reach[i] = _total(parts).times(block.activation.steepest)
-    last = [reach[j].times(_head(problem, weight, exact)) for j, weight in net.scores.terms]
-    return Certificate.of(problem, Arithmetic("product"), _total(last).above())
+    last = [reach[j].times((head or gain)(weight)) for j, weight in net.scores.terms]
+    return _total(last).above()
 
 
 def prove_interval(problem: Problem) -> Certificate:

@@ -1,4 +1,4 @@
-"""Margins on a box as certificates: c'scores <= upper, proved by linear bounds or by a relaxation's multipliers."""
+"""Margins on a box or a ball as certificates: c'scores <= upper, by linear bounds or by a relaxation's multipliers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lipcert.bounds.cell import whole as whole_cell
 from lipcert.bounds.interval import Interval
-from lipcert.bounds.propagation import preactivation_bounds
+from lipcert.bounds.propagation import ForwardPass
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files.numbers import LARGEST_WHOLE, real, whole
 from lipcert.problem.activations import IDENTITY
@@ -17,7 +18,7 @@ from lipcert.problem.blocks import Block
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
 from lipcert.problem.question import Arrays, Question, UpperBounds
-from lipcert.problem.region import Box
+from lipcert.problem.region import Ball, Box
 from lipcert.proof.certificate import CheckedBounds, NetworkCertificate
 from lipcert.proof.cost import cell_seconds
 from lipcert.proof.encoding import decode_numbers, encode_numbers
@@ -27,11 +28,12 @@ from lipcert.rounding import Array, worst
 from lipcert.steps import step
 
 MAX_ROWS = 1000
+Place = Box | Ball  # where margins hold
 
 
 @dataclass(frozen=True, eq=False)
 class MarginProof:
-    """c'scores <= upper on the box; without multipliers by linear bounds, with them by `margin(.., keep)`."""
+    """c'scores <= upper on the region; without multipliers by linear bounds, with them by `margin(.., keep)`."""
 
     c: Array
     upper: float
@@ -48,24 +50,24 @@ class MarginProof:
 
 @dataclass(frozen=True, eq=False)
 class MarginCertificate(NetworkCertificate):
-    """Margins of one network on one box: a proof and a claim for each row of scores."""
+    """Margins of one network on one box or ball: a proof and a claim for each row of scores."""
 
     kind: ClassVar[str] = "margins"
 
     network: Network | str
-    box: Box
+    region: Place
     proofs: tuple[MarginProof, ...]
     claims: tuple[float, ...]
     first_lines: bool = False  # as `Question` has it
 
     def __repr__(self) -> str:
-        return f"MarginCertificate({len(self.proofs)} rows of scores, {self.box!r})"
+        return f"MarginCertificate({len(self.proofs)} rows of scores, {self.region!r})"
 
     @property
     def statement(self) -> Question:
         """The question that it answers, in full."""
         rows = np.array([proof.c for proof in self.proofs])
-        return replace(Question.of_scores(self.network, self.box, rows), first_lines=self.first_lines)
+        return replace(Question.of_scores(self.network, self.region, rows), first_lines=self.first_lines)
 
     @property
     def claimed(self) -> Interval:
@@ -89,12 +91,12 @@ class MarginCertificate(NetworkCertificate):
     def check(self, net: Network) -> CheckedBounds:
         """Compute the bound of each row again, infinite where none is proved; only the multipliers are the file's."""
         try:  # all rows at once: bounds of the layers before them are the same for all
-            pre, linear = linear_margins(net, self.box, self.statement.c)
+            pre, linear = linear_margins(net, self.region, self.statement.c)
         except InputError as error:  # rows that overflow
             return self._no_bounds(str(error))
         pairs = zip(self.proofs, linear, strict=True)
         return CheckedBounds.from_uppers(
-            np.array([_rechecked(proof, net, self.box, pre, float(top)) for proof, top in pairs])
+            np.array([_rechecked(proof, net, self.region, pre, float(top)) for proof, top in pairs])
         )
 
     def check_with_balls(self, net: Network, balls: Any) -> CheckedBounds:
@@ -107,14 +109,20 @@ class MarginCertificate(NetworkCertificate):
         return f"{failed} of {len(self.claims)} claims are not proved{by}" if failed else None
 
 
-def certificate_of(net: Network, box: Box, proofs: tuple[MarginProof, ...]) -> MarginCertificate:
-    return MarginCertificate(net, box, proofs, tuple(p.claim for p in proofs))
+def certificate_of(net: Network, region: Place, proofs: tuple[MarginProof, ...]) -> MarginCertificate:
+    return MarginCertificate(net, region, proofs, tuple(p.claim for p in proofs))
 
 
-def linear_margins(net: Network, box: Box, rows: Array) -> tuple[tuple[Interval, ...], Array]:
-    """Pre-activation bounds on the box, and upper bounds of rows @ scores: the rows as one more layer."""
-    bounds = preactivation_bounds(with_margins(net, rows), box)
+def linear_margins(net: Network, region: Place, rows: Array) -> tuple[tuple[Interval, ...], Array]:
+    """Pre-activation bounds on the region, and upper bounds of rows @ scores: the rows as one more layer."""
+    bounds = joint_bounds(with_margins(net, rows), region)
     return bounds[: net.depth], bounds[-1].hi
+
+
+def joint_bounds(net: Network, region: Place) -> tuple[Interval, ...]:
+    """Pre-activation bounds by linear forms of all neurons; on a clipped ball by ball and ends together."""
+    joint = isinstance(region, Ball) and region.clip is not None
+    return ForwardPass(net, [whole_cell(net, region)], every=True, joint=joint).run().of(0)
 
 
 def with_margins(net: Network, rows: Array) -> Network:
@@ -132,20 +140,20 @@ def prove_margin(problem: Margin, c: Array, keep: int, multipliers: Array) -> Ma
     return MarginProof(c, _unlifted(proof.upper, problem.lift), keep, rows, shift)
 
 
-def _rechecked(proof: MarginProof, net: Network, box: Box, pre: tuple[Interval, ...], linear: float) -> float:
+def _rechecked(proof: MarginProof, net: Network, region: Place, pre: tuple[Interval, ...], linear: float) -> float:
     step()
     try:
-        return _recheck(proof, net, box, pre, linear)
+        return _recheck(proof, net, region, pre, linear)
     except InputError:
         return np.inf
 
 
-def _recheck(proof: MarginProof, net: Network, box: Box, pre: tuple[Interval, ...], linear: float) -> float:
+def _recheck(proof: MarginProof, net: Network, region: Place, pre: tuple[Interval, ...], linear: float) -> float:
     if not proof.multipliers:
         return worst(linear)
     if not applies(net) or proof.keep < 0:
         return np.inf
-    problem = margin(Problem.of(net, box, proof.c).on(box, preactivations=pre), proof.keep)
+    problem = margin(Problem.of(net, region, proof.c).on(region, preactivations=pre), proof.keep)
     relaxation = problem.relaxation
     if not relaxation.fits(proof.multipliers, proof.shift):
         return np.inf
@@ -163,8 +171,8 @@ def read_margins(arrays: Mapping[str, Any]) -> MarginCertificate:
     count = len(question.c)
     if not 1 <= count <= MAX_ROWS:  # "proved" would be true of no margin at all, and say nothing
         raise FileFormatError(f"{count or 'no'} margins; a file has 1 to {MAX_ROWS:,}")
-    if not isinstance(question.region, Box):
-        raise FileFormatError("margins hold on a box, and the file has none")
+    if not isinstance(question.region, Place):
+        raise FileFormatError("margins hold on a box or a ball, and the file has neither")
     keep = whole(arrays, "keep", (count,), -1, LARGEST_WHOLE)
     claims = real(arrays, "claim", (count,), -np.inf, np.inf)
     rows = zip(question.c, keep, decode_numbers(arrays, count), strict=True)

@@ -1,4 +1,4 @@
-"""The largest value of c'scores on a box: the forward pass of a ReLU network as a quadratic problem, for any depth.
+"""The largest value of c'scores on a box or a ball: the forward pass of a ReLU network as a quadratic problem.
 
     max c'scores     x_0 = m + r w,  z_i = A_i x_{i-1} + b_i,  x_i = max(z_i, 0)
 
@@ -8,8 +8,9 @@ substituted. The rows are
     range    w^2 <= 1,  s^2 <= 1         (the second is x (hi - x) >= 0)
     value    x (x - z) = 0,  x >= z
     chord    x <= the line through (lo, 0) and (hi, hi)
+    ball     |x_0 - centre|^2 <= radius^2
 
-With c = e_i - e_r a bound below zero says that class r beats class i on the whole box, without the detour through a
+With c = e_i - e_r a bound below zero says that class r beats class i on the whole region, without the detour through a
 Lipschitz constant. Neurons that count little may be left to their lines alone (`keep`).
 """
 
@@ -26,7 +27,8 @@ from lipcert.bounds.propagation import preactivations
 from lipcert.errors import MethodError
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Box
+from lipcert.problem.region import ball_of, hull
+from lipcert.relaxation.ends import within
 from lipcert.relaxation.model import (
     Family,
     Index,
@@ -59,14 +61,14 @@ def applies(net: Network) -> bool:
 
 
 def margin(problem: Problem, keep: int | None = None) -> Margin:
-    """The relaxation of the largest c'scores on a box, where network, box and c are those of the problem.
+    """The relaxation of the largest c'scores on a region, where network, region and c are those of the problem.
 
     `keep` leaves a variable to that many neurons of the last hidden layer, those for which it matters most. The others
     are replaced by the line above or below them, as their weight in c'scores has it: looser, and faster to solve.
     """
-    net, box, c = problem.network, problem.region, problem.c
-    if not (applies(net) and isinstance(box, Box)):
-        raise MethodError("the margin relaxation needs ReLU in every hidden layer, and a box")
+    net, box, ball, c = problem.network, hull(problem.region), ball_of(problem.region), problem.c
+    if not applies(net) or box is None:
+        raise MethodError("the margin relaxation needs ReLU in every hidden layer, and a box or a ball")
     pre = preactivations(problem)
     open_ones = [np.flatnonzero((z.lo < 0) & (z.hi > 0)) for z in pre]
     above, below = _light(net, c, pre[-1], open_ones[-1], keep)
@@ -77,6 +79,8 @@ def margin(problem: Problem, keep: int | None = None) -> Margin:
     blocks |= {f"s{i}": (free, net.shape[i]) for i, free in enumerate(open_ones, start=1)}
     families = diagonal(space, blocks)
     x = inputs_of(space, box, moving)
+    if ball is not None and len(moving):
+        families += within(space, x, ball.center, ball.radius)
     for i, (map_, z, free) in enumerate(zip(net.affines, pre, open_ones, strict=False), start=1):
         width = map_.outputs
         forms = affine(space, map_.weight, x, map_.bias)

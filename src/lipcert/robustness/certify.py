@@ -1,4 +1,5 @@
-"""certify(): one set of constants for a whole data set, a decision for every input, and attacks from the other side."""
+"""certify(): constants that a whole data set shares or proofs input by input, a decision for every input, and attacks
+from the other side."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +27,12 @@ from lipcert.robustness.attack import Counterexamples, Perturbation, attack, no_
 from lipcert.robustness.check import Check, check_kept_input, check_kept_pair, checked_outcomes
 from lipcert.robustness.data import DataSet, as_data_set
 from lipcert.robustness.decision import Classified, class_count, classify, reach_in_region, rival_radii
-from lipcert.robustness.pairs import constants_of, matrix, pair_pieces
+from lipcert.robustness.pairs import PairConstant, constants_of, matrix, pair_pieces
 from lipcert.robustness.question import TIME_LIMIT, DataQuestion, Radii, check_domain, check_radii, check_seconds
 from lipcert.robustness.refine import OpenInput, SharedRadii, refine_pieces, refined_radii
 from lipcert.robustness.result import PREDICTED, Certification
 from lipcert.robustness.stored import write_sources
+from lipcert.robustness.trial import TRIED, share_by_constants, tried_pieces, try_inputs, worth_sharing
 from lipcert.rounding import Array
 from lipcert.search.settings import Settings
 
@@ -50,6 +53,7 @@ def certify(
     time_limit: float = 60.0,
     lower: bool = False,
     refine: float = 0.0,
+    per_input: bool | None = None,
     attacks: bool = True,
     seed: int = 0,
     out: str | os.PathLike[str] | None = None,
@@ -72,7 +76,9 @@ def certify(
         clip: perturbed inputs stay in the domain, as pixels do.
         norm: of the radius: "inf", "2" or "1"; constants and attacks are in that norm.
         method, solver, time_limit, lower: of every pair constant, as in `bound`; "shor" holds on the whole space.
-        refine: seconds to spend on inputs that the shared constants leave open, most promising first.
+        refine: seconds for relaxations of the margins of inputs that are still open, most promising first.
+        per_input: True for proofs input by input, without shared constants; False for all constants. Left out, the
+            constants of two pairs and linear bounds of a few inputs are tried, and what they certify decides.
         attacks, seed: look for counterexamples by projected gradients, from this seed.
         out: a job folder that keeps certificates and results, and survives a kill; `resume` goes on with it.
             Whatever the folder holds is proved again from its certificates before it is used, or done again.
@@ -103,6 +109,7 @@ def certify(
         norm=parse_norm(norm),
         settings=settings,
         refine=check_seconds(refine),
+        per_input=per_input,
     )
     question.check()
     if out is not None and not isinstance(out, str | os.PathLike):
@@ -146,54 +153,94 @@ class _Job:
         self.q, self.folder, self.executor, self.on_progress = question, folder, executor, on_progress
         self.network_file = network_file
         self.start = time.monotonic()
-        self.complete = True
+        self.complete, self.interrupted = True, False
         self.failed: list[tuple[str, str]] = []
         self.notes: list[str] = [*question.net.notes, *([PREDICTED] if question.data.labels is None else [])]
 
     def run(self, attacks: bool) -> Certification:
         q = self.q
         method, where = q.method_and_region()
-        work = pair_pieces(q.net, q.region, q.settings, q.norm)
-        run = self._run_pieces("pair constants", work, self._checked_outcomes(work, check_kept_pair), None)
-        pairs = constants_of(run.outcomes)
-        short = sum(o.value is not None and o.value.get("status") == "memory_limit" for o in run.outcomes.values())
-        if short:
-            self.notes.append(f"{short} of {len(run.outcomes)} constants ended at the memory limit: more may be proved")
         self._stage("decision")
         classified = classify(q.net, q.data.inputs, q.data.labels).portable()
         reach = reach_in_region(q.data.inputs, where, q.radii[-1], q.clip)
+        pairs = self._shared_constants(classified, reach)
         constants = matrix(pairs, class_count(q.net))
-        rivals = rival_radii(classified, constants, reach)
-        certified = np.asarray(rivals.min(axis=1), dtype=np.float64)
+        shared = SharedRadii(rival_radii(classified, constants, reach), constants, reach)
         found = no_counterexamples(len(q.data), q.net.inputs)
-        if attacks and run.end is not End.INTERRUPTED:
+        if attacks and not self.interrupted:
             self._stage("attacks")
-            found = search_counterexamples(q, classified, certified)
+            found = search_counterexamples(q, classified, shared.certified)
         refined = np.zeros(len(q.data), dtype=bool)
-        if q.refine > 0 and run.complete:
-            certified, refined = self._refine(classified, SharedRadii(rivals, constants, reach), found)
-        result = self._result(method, pairs, classified, certified, found, refined)
+        for stage, seconds in self._single_proofs(bool(pairs)):
+            if self.complete:
+                certified, seen = self._prove_inputs(stage, seconds, classified, shared, found)
+                shared, refined = replace(shared, single=certified), refined | seen
+        result = self._result(method, pairs, classified, shared.certified, found, refined)
         if self.folder is not None:
             result.save(self.folder.path)
         return result
 
-    def _refine(
-        self, classified: Classified, shared: SharedRadii, found: Counterexamples
+    def _shared_constants(self, classified: Classified, reach: Array) -> tuple[PairConstant, ...]:
+        """The constants of all pairs of classes; none where inputs are to be proved one by one.
+
+        A job that has constants goes on with them.
+        """
+        q = self.q
+        work = [] if q.per_input else pair_pieces(q.net, q.region, q.settings, q.norm)
+        stored = self._checked_outcomes(work, check_kept_pair)
+        free = q.per_input is None and not q.settings.lower
+        if free and not stored and len(work) > 2 * TRIED and not self._worth_sharing(work, classified, reach):
+            return ()
+        run = self._run_pieces("pair constants", work, stored, None)
+        short = sum(o.value is not None and o.value.get("status") == "memory_limit" for o in run.outcomes.values())
+        if short:
+            self.notes.append(f"{short} of {len(run.outcomes)} constants ended at the memory limit: more may be proved")
+        return constants_of(run.outcomes)
+
+    def _worth_sharing(self, work: list[Piece], classified: Classified, reach: Array) -> bool:
+        """Whether a trial says that the constants of all pairs are worth their time; its own are not kept."""
+        q = self.q
+        self._stage("trial")
+        inputs = try_inputs(q, classified)
+        run = run_pieces(tried_pieces(work, classified, inputs), None, self.executor)
+        if run.end is End.INTERRUPTED:
+            raise KeyboardInterrupt
+        constants = matrix(constants_of(run.outcomes), class_count(q.net))
+        share = share_by_constants(classified, constants, reach, q.radii[0])
+        if worth_sharing(share, inputs):
+            return True
+        self.notes.append(
+            f"inputs are proved one by one: the constants of {len(run.outcomes)} pairs of classes certify "
+            f"{share:.0%} of what they are asked for, linear bounds {inputs.share:.0%} of a few inputs"
+        )
+        return False
+
+    def _single_proofs(self, shared: bool) -> list[tuple[str, float]]:
+        """The stages of proofs of single inputs, from cheap to dear, with their seconds."""
+        q = self.q
+        cheap = [] if shared or q.per_input is False else [("linear bounds", 0.0)]
+        return [*cheap, *([("refinement", q.refine)] if q.refine > 0 else [])]
+
+    def _prove_inputs(
+        self, stage: str, seconds: float, classified: Classified, shared: SharedRadii, found: Counterexamples
     ) -> tuple[Array, NDArray[np.bool_]]:
         """Certified radii and which inputs were looked at, after those still open were tried one by one.
 
-        An input is open if it is neither certified nor attacked at some radius; the time is that of the question.
+        An input is open if it is neither certified nor attacked at some radius. Linear bounds, which have no seconds,
+        are made of all of them.
         """
         q = self.q
-        still_open = OpenInput.most_promising_first(q.data.inputs, classified, shared, found.radius, q.radii, q.limits)
-        work = refine_pieces(q.net, still_open, q.refine, q.settings.memory)
+        still_open = OpenInput.most_promising_first(
+            q.data.inputs, classified, shared, found.radius, q.radii, (q.limits, q.norm)
+        )
+        work = refine_pieces(q.net, still_open, seconds, q.settings.memory)
         stored = self._checked_outcomes(work, check_kept_input)
-        run = self._run_pieces("refinement", work, stored, time.monotonic() + q.refine)
+        run = self._run_pieces(stage, work, stored, time.monotonic() + seconds if seconds > 0 else None)
         if run.end is End.DEADLINE:
             self.complete = True  # the time given was used
             left = len(still_open) - len(run.outcomes)
-            self.notes.append(f"refinement stopped at its time limit; {left} open inputs were not looked at")
-        return refined_radii(np.asarray(shared.rivals.min(axis=1), dtype=np.float64), run.outcomes)
+            self.notes.append(f"{stage} stopped at its time limit; {left} open inputs were not looked at")
+        return refined_radii(shared.certified, run.outcomes)
 
     def _checked_outcomes(self, pieces: list[Piece], check: Check) -> dict[str, Outcome]:
         """The outcomes in the folder that their certificates prove again now, by the names of their pieces."""
@@ -216,6 +263,7 @@ class _Job:
                 raise SoundnessError(f"{name}: {error}")
         self.failed += list(run.failures.items())
         self.notes += run.notes
+        self.interrupted = self.interrupted or run.end is End.INTERRUPTED
         if run.end is End.EXECUTOR_LOST:
             self.notes.append(run.end.value)
         self.complete = self.complete and run.complete

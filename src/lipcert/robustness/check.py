@@ -24,7 +24,7 @@ from lipcert.problem.norms import Norm
 from lipcert.problem.output import choose_output
 from lipcert.problem.problem import Problem
 from lipcert.problem.question import Question
-from lipcert.problem.region import Box, Everywhere, Region
+from lipcert.problem.region import Ball, Box, Everywhere, Region, hull
 from lipcert.proof.certificate import Certificate
 from lipcert.proof.file import load_certificate
 from lipcert.proof.margins import MarginCertificate
@@ -71,9 +71,13 @@ def check_upper(net: Network, region: Region, norm: Norm, i: int, j: int, upper:
 def _covers(proved: Region, asked: Region) -> bool:
     if isinstance(proved, Everywhere):
         return True
-    if not (isinstance(proved, Box) and isinstance(asked, Box) and proved.size == asked.size):
+    if isinstance(proved, Ball) and isinstance(asked, Ball):
+        same = np.array_equal(proved.center, asked.center) and proved.clip in (None, asked.clip)
+        return same and asked.radius <= proved.radius
+    around = hull(asked)
+    if around is None or not (isinstance(proved, Box) and proved.size == around.size):
         return False
-    return proved.contains(asked.lo) and proved.contains(asked.hi)
+    return proved.contains(around.lo) and proved.contains(around.hi)
 
 
 def check_lower(
@@ -91,19 +95,18 @@ def check_lower(
 def proved_radius(net: Network, ball: OpenInput, file: Path) -> tuple[float, Reason]:
     """The radius within which the margins in the file prove that the input keeps its label, and why it is 0.
 
-    The box of the margins must hold the input's own at one of its radii; what follows is for the largest such radius.
+    The region of the margins must hold the input's own at one of its radii; what follows is for the largest of them.
     A rival that the shared constants leave open there must have a margin, proved below zero just now.
     """
     try:
         kept = load_certificate(file, MarginCertificate)
     except InputError as error:
         return 0.0, str(error)
-    if kept.network_sha256 != net.sha256 or kept.box.size != net.inputs:
+    if kept.network_sha256 != net.sha256 or kept.region.size != net.inputs:
         return 0.0, "its margins are about another network"
-    boxes = {r: Box(ball.center, r, ball.limits) for r in ball.radii}
-    inside = [r for r, box in boxes.items() if _covers(kept.box, box)]
+    inside = [r for r in ball.radii if _covers(kept.region, ball.region(r))]
     if not inside:
-        return 0.0, "its margins are about another box"
+        return 0.0, "its margins are about another box or ball"
     radius = max(inside)
     uppers = kept.verify(net).found.hi.tolist()
     margins = np.full(len(ball.rivals), np.inf)
@@ -159,11 +162,14 @@ def check_kept_input(
     return {"reason": None if file is None else check_refined(net, ball, claim["radius"], file)}
 
 
-def check_refined(net: Network, ball: OpenInput, radius: float, file: Path) -> Reason:
-    """Why the margins in the file do not prove this radius; None when they do."""
-    proved, reason = proved_radius(net, ball, file)
-    if reason is None and not radius <= proved:
-        return f"its margins prove the radius {proved:.9g}, not {radius:.9g}"
+def check_refined(net: Network, ball: OpenInput, radius: float, *files: Path) -> Reason:
+    """Why the margins in none of the files prove this radius, in the words of the last one; None when some do."""
+    reason: Reason = "there are no margins"
+    for file in files:
+        proved, reason = proved_radius(net, ball, file)
+        if reason is None and radius <= proved:
+            return None
+        reason = reason or f"its margins prove the radius {proved:.9g}, not {radius:.9g}"
     return reason
 
 

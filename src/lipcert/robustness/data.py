@@ -23,7 +23,7 @@ from lipcert.errors import FileFormatError, InputError, shown
 from lipcert.files import MAX_WEIGHTS, check_readable, opened, text_of
 from lipcert.files.archive import Archive, Expected, read_npy
 from lipcert.files.boundary import located, parsing
-from lipcert.files.tables import fault_of
+from lipcert.files.tables import fault_of, quotient
 from lipcert.problem.arrays import array_of, floats_of
 from lipcert.rounding import Array
 
@@ -35,7 +35,6 @@ _MAX_AXES = 4
 _NAMES = re.compile(r"[A-Za-z]\w{0,63}")
 _IDX = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _HINT = "make the file again"
-_SCALE = re.compile(r"([-+.\deE]+)(?:/([-+.\deE]+))?")
 
 
 @dataclass(frozen=True)
@@ -99,12 +98,11 @@ class DataSet:
 
 def parse_scale(text: str) -> Scale:
     """A number, or a quotient of two: 1/255."""
-    match = _SCALE.fullmatch(text.strip())
     try:
-        top, bottom = (float(match[1]), float(match[2] or 1.0)) if match else (math.nan, math.nan)
+        top, bottom = quotient(text)
     except ValueError:
         top = bottom = math.nan
-    if not (math.isfinite(top) and math.isfinite(bottom) and top != 0 and bottom != 0):
+    if not (math.isfinite(top) and math.isfinite(bottom) and top != 0):
         raise InputError.about("scale", f"{text}: give a number or a quotient, such as 1/255")
     return Scale(text.strip(), top, bottom)
 

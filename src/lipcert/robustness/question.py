@@ -44,7 +44,8 @@ _STORED = record(
 class DataQuestion:
     """Which inputs of a data set keep their class: everything that the answer depends on.
 
-    `settings` say how the constants of pairs are proved; their time limit and memory are for each pair.
+    `settings` say how the constants of pairs are proved; their time limit and memory are for each pair. With
+    `per_input` there are none, without there are all, and None leaves it to a trial (`robustness.trial`).
     """
 
     net: Network
@@ -55,6 +56,7 @@ class DataQuestion:
     norm: Norm
     settings: Settings
     refine: float = 0.0
+    per_input: bool | None = None
 
     @classmethod
     def of_job(cls, stored: Mapping[str, Any], net: Network, data: DataSet) -> DataQuestion:
@@ -75,8 +77,6 @@ class DataQuestion:
         check_method(self.net, self.settings, self.norm)
         if self.clip and self.domain is None:
             raise InputError(NO_DOMAIN, NO_DOMAIN_TYPED)
-        if self.refine > 0 and self.norm != INF:
-            raise InputError(f"refinement is for radii in the infinity norm, not in norm {self.norm}; leave it out")
 
     @property
     def sentence(self) -> str:
@@ -98,7 +98,8 @@ class DataQuestion:
         return method_and_region(self.net, self.region, self.settings, self.norm)
 
     def to_dict(self) -> dict[str, Any]:
-        """The question as a job folder states it, without `refine`: a job may be resumed with more time."""
+        """The question as a job folder states it, without `refine` and `per_input`, which say how far to go and on
+        which way: a job may be resumed with more time, or on the other way."""
         norm = {} if self.norm == INF else {"norm": str(self.norm)}  # jobs had no norm before others than inf existed
         return norm | {
             "network": self.net.sha256,

@@ -1,7 +1,8 @@
-"""Inputs that shared constants leave open, one by one: bounds of the margins on the input's own box.
+"""Inputs one by one: bounds of the margins on the input's own box or ball, where shared constants leave it open.
 
 Linear bounds first; for the rivals that they leave, the margin relaxation (`relaxation.margin`), solved by the
-interior point until its multipliers prove a margin below zero, or until its primal says that they never will.
+interior point until its multipliers prove a margin below zero, or until its primal says that they never will. A data
+set has the linear bounds of all its inputs before the first relaxation is solved.
 
 A margin of -d on the ball of radius r holds further out by the shared constant: within r + d / L the rival is behind.
 """
@@ -21,9 +22,10 @@ from lipcert.budget import Budget
 from lipcert.budget.memory import Memory, as_size
 from lipcert.jobs import Answer, Outcome, Piece
 from lipcert.problem.network import Network
+from lipcert.problem.norms import INF, Norm
 from lipcert.problem.problem import Problem
-from lipcert.problem.region import Box
-from lipcert.proof.margins import MarginProof, certificate_of, linear_margins, prove_margin
+from lipcert.problem.region import Ball, Box
+from lipcert.proof.margins import MarginProof, Place, certificate_of, linear_margins, prove_margin
 from lipcert.relaxation.margin import Margin, applies, margin
 from lipcert.robustness.decision import Classified
 from lipcert.rounding import Array, add_down, down
@@ -32,6 +34,7 @@ from lipcert.solver import Progress, Status
 Domain = tuple[float, float] | None
 
 SECONDS_EACH = 60.0
+NAMES = ("lines", "input")  # of the pieces of one input: by linear bounds alone, and by relaxations too
 LARGEST = 2500  # order of the margin relaxation that is worth trying
 KEPT = (100, 240)  # neurons of the last hidden layer with a variable: docs/experiments/neurons-with-a-variable.md
 _HOPELESS = 10.0  # times the infeasibility: how far above zero a primal value must be to count
@@ -39,11 +42,19 @@ _HOPELESS = 10.0  # times the infeasibility: how far above zero a primal value m
 
 @dataclass(frozen=True, eq=False)
 class SharedRadii:
-    """The radii that `rival_radii` derives from the shared constants, with these constants and their reach."""
+    """The radii that `rival_radii` derives from the shared constants, with these constants and their reach; and the
+    radii that proofs of single inputs have reached since."""
 
     rivals: Array
     constants: Array | None = None
     reach: Array | None = None
+    single: Array | None = None
+
+    @property
+    def certified(self) -> Array:
+        """The certified radius of every input."""
+        least = np.asarray(self.rivals.min(axis=1), dtype=np.float64)
+        return least if self.single is None else np.maximum(least, self.single)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +69,12 @@ class OpenInput:
     rivals: Array  # the radius within which each class stays behind already, by the shared constants
     slopes: Array | None = None  # the constant of each class's lead, infinite where none is proved
     reach: float = np.inf  # the radius up to which the constants hold
+    norm: Norm = INF
+
+    def region(self, radius: float) -> Place:
+        """All perturbed inputs at a radius; in norm 1 those of the Euclidean ball around them."""
+        kind = Box if self.norm == INF else Ball
+        return kind(self.center, radius, self.limits)
 
     def beyond(self, radius: float, rivals: NDArray[np.intp], margins: Array) -> float:
         """The radius within which all classes stay behind, if `rivals` have upper bounds `margins` within `radius`.
@@ -85,11 +102,11 @@ class OpenInput:
         shared: SharedRadii,
         attacked: Array,
         radii: tuple[float, ...],
-        limits: Domain,
+        within: tuple[Domain, Norm],
     ) -> list[OpenInput]:
         """The inputs that are neither certified nor attacked at some radius."""
         rivals, constants, reach = shared.rivals, shared.constants, shared.reach
-        found, certified = [], rivals.min(axis=1)
+        found, certified = [], shared.certified
         candidates = ~classified.wrong & (classified.lead.min(axis=1) > 0)
         for k in np.flatnonzero(candidates):
             left = tuple(r for r in radii if certified[k] < r < attacked[k])
@@ -97,13 +114,13 @@ class OpenInput:
                 label = int(classified.labels[k])
                 known = None if constants is None or reach is None else constants[label]
                 furthest = np.inf if reach is None else float(reach[k])
-                found.append(cls(int(k), inputs[k], label, left, limits, rivals[k], known, furthest))
+                found.append(cls(int(k), inputs[k], label, left, within[0], rivals[k], known, furthest, within[1]))
         return sorted(found, key=lambda one: -one.promise)
 
 
 @dataclass(frozen=True)
 class Refinement:
-    """Whether the class holds on the whole box, by which means, and the largest margin bound of a rival."""
+    """Whether the class holds on the whole region, by which means, and the largest margin bound of a rival."""
 
     proved: bool
     how: str
@@ -115,9 +132,10 @@ class Refinement:
 def refine_pieces(
     net: Network, inputs: list[OpenInput], seconds: float, memory: int | float | str | None = None
 ) -> list[Piece]:
-    """One piece for every open input; `memory` is of the process that proves it."""
-    each = min(SECONDS_EACH, seconds)
-    return [Piece(f"input-{one.index}", refine_input, (net, one, each, memory)) for one in inputs]
+    """One piece for every open input; `memory` is of the process that proves it. Zero seconds are for linear bounds
+    alone, which have pieces of another name: relaxations that fail take nothing away from what they proved."""
+    each, name = min(SECONDS_EACH, seconds), NAMES[seconds > 0]
+    return [Piece(f"{name}-{one.index}", refine_input, (net, one, each, memory)) for one in inputs]
 
 
 def refined_radii(certified: Array, outcomes: Mapping[str, Outcome]) -> tuple[Array, NDArray[np.bool_]]:
@@ -141,12 +159,12 @@ def refine_input(net: Network, given: OpenInput, seconds: float, memory: int | f
     best, low, high, probe = 0.0, -1, len(given.radii), len(given.radii) - 1
     while low < probe < high:
         start = time.monotonic()
-        if budget.over() and attempts:
+        if budget.over() and attempts and seconds > 0:
             break
         radius = given.radii[probe]
         still = np.flatnonzero(given.rivals < radius)
-        box = Box(given.center, radius, given.limits)
-        verdict = prove_class(net, box, given.label, still, budget)
+        region = given.region(radius)
+        verdict = prove_class(net, region, given.label, still, budget)
         spent = round(time.monotonic() - start, 3)
         worst = verdict.worst if np.isfinite(verdict.worst) else None
         attempts.append(
@@ -155,17 +173,17 @@ def refine_input(net: Network, given: OpenInput, seconds: float, memory: int | f
         if verdict.proved:
             margins = np.array([proof.claim for proof in verdict.proofs])  # the file states these
             best, low = given.beyond(radius, np.array(verdict.rivals, dtype=np.intp), margins), probe
-            files = {"npz": certificate_of(net, box, verdict.proofs).to_bytes()}
+            files = {"npz": certificate_of(net, region, verdict.proofs).to_bytes()}
         else:
             high = probe
         probe = (low + high) // 2
     return Answer({"input": given.index, "label": given.label, "radius": best, "attempts": attempts}, files)
 
 
-def prove_class(net: Network, box: Box, label: int, rivals: NDArray[np.intp], budget: Budget) -> Refinement:
-    """Whether `label` beats each of the rivals on the whole box; the hardest rival is asked first."""
+def prove_class(net: Network, region: Place, label: int, rivals: NDArray[np.intp], budget: Budget) -> Refinement:
+    """Whether `label` beats each of the rivals on the whole region; the hardest rival is asked first."""
     rows = np.array([against(net, label, int(i)) for i in rivals])
-    pre, linear = linear_margins(net, box, rows)
+    pre, linear = linear_margins(net, region, rows)
     still = np.flatnonzero(~(linear < 0))
     done = [int(k) for k in np.flatnonzero(linear < 0)]
     proofs = [MarginProof(rows[k], float(linear[k])) for k in done]
@@ -173,10 +191,10 @@ def prove_class(net: Network, box: Box, label: int, rivals: NDArray[np.intp], bu
         return Refinement(True, "linear", float(linear.max()), tuple(proofs), tuple(int(rivals[k]) for k in done))
     order = 1 + net.inputs + sum(int(np.sum((z.lo < 0) & (z.hi > 0))) for z in pre)
     finite = all(np.all(np.isfinite(z.lo)) and np.all(np.isfinite(z.hi)) for z in pre)
-    if not (applies(net) and finite and order <= LARGEST):
+    if budget.over() or not (applies(net) and finite and order <= LARGEST):
         return Refinement(False, "linear", float(linear.max()))
     for k in still[np.argsort(-linear[still])]:
-        proof = prove_rival(net, box, rows[k], pre, budget)
+        proof = prove_rival(net, region, rows[k], pre, budget)
         if proof is None or not proof.upper < 0:
             return Refinement(False, "margin", np.inf if proof is None else proof.upper)
         proofs.append(proof)
@@ -185,11 +203,11 @@ def prove_class(net: Network, box: Box, label: int, rivals: NDArray[np.intp], bu
 
 
 def prove_rival(
-    net: Network, box: Box, row: Array, pre: tuple[Interval, ...], budget: Budget, kept: tuple[int, ...] = KEPT
+    net: Network, region: Place, row: Array, pre: tuple[Interval, ...], budget: Budget, kept: tuple[int, ...] = KEPT
 ) -> MarginProof | None:
     """A proved upper bound of row @ scores: with few variables first, with more where that does not settle it."""
     best: MarginProof | None = None
-    problem = Problem.of(net, box, row).on(box, preactivations=pre)
+    problem = Problem.of(net, region, row).on(region, preactivations=pre)
     open_ones = int(np.sum((pre[-1].lo < 0) & (pre[-1].hi > 0)))
     for keep in kept:
         proof = solve_margin(margin(problem, keep), row, keep, budget)

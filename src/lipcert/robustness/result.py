@@ -107,7 +107,8 @@ class Certification(Shown):
             counts = ", ".join(f"{count} {word}" for word, count in self.counts(r).items())
             rows.append((f"radius {r:g}", counts))
         proved = sum(pair.upper is not None for pair in self.pairs)
-        rows.append(("constants", f"{proved} of {len(self.pairs)} pairs of classes proved ({self.method})"))
+        known = f"{proved} of {len(self.pairs)} pairs of classes proved ({self.method})" if self.pairs else "none"
+        rows.append(("constants", known))
         rows.append(("time", f"{self.seconds:.2f} s{'' if self.complete else '   not complete'}"))
         rows += [("failed", f"{name}: {error}") for name, error in self.failed]
         rows += [("note", note) for note in self.notes]

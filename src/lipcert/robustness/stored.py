@@ -43,6 +43,7 @@ from lipcert.robustness.attack import Counterexamples
 from lipcert.robustness.data import DataSet, Labels, Origin
 from lipcert.robustness.decision import STATUSES
 from lipcert.robustness.pairs import MAX_CLASSES, PairConstant
+from lipcert.robustness.refine import NAMES
 from lipcert.robustness.result import Certification
 from lipcert.rounding import Array
 
@@ -337,6 +338,11 @@ class Claims:
     def file(self, name: str) -> Path:
         """The path at which the certificate of a piece should be."""
         return self.folder / "pieces" / f"{name}.npz"
+
+    def margins(self, k: int) -> tuple[Path, ...]:
+        """The paths at which certificates of margins of an input may be; the last one where none is there."""
+        places = [self.file(f"{name}-{k}") for name in NAMES]
+        return tuple(place for place in places if place.is_file()) or (places[-1],)
 
     def point(self, pair: PairClaim) -> tuple[float, ...] | None:
         """The point of a pair's lower bound, from the record of its piece; None when there is none."""

@@ -159,7 +159,7 @@ class FolderCheck:
         sound, wrong = further[~classified.wrong[further]], further[classified.wrong[further]]
         balls = {f"input-{k}": self._ball(int(k), int(classified.labels[k]), rivals[k], float(reach[k])) for k in sound}
         work = [
-            Piece(name, _answer_refined, (q.net, ball, float(claimed[ball.index]), self.claims.file(name)))
+            Piece(name, _answer_refined, (q.net, ball, float(claimed[ball.index]), *self.claims.margins(ball.index)))
             for name, ball in balls.items()
         ]
         found = self._reasons("refined inputs", work)
@@ -172,7 +172,7 @@ class FolderCheck:
 
     def _ball(self, k: int, label: int, rivals: Array, reach: float) -> OpenInput:
         q = self.q
-        return OpenInput(k, q.data.inputs[k], label, q.radii, q.limits, rivals, self.constants[label], reach)
+        return OpenInput(k, q.data.inputs[k], label, q.radii, q.limits, rivals, self.constants[label], reach, q.norm)
 
     def _check_counterexamples(self, classified: Classified) -> Array:
         """Check the counterexamples; returns their distances where a point proves them, infinite elsewhere."""

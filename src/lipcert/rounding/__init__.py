@@ -18,6 +18,11 @@ Array = NDArray[np.float64]
 UNIT = 2.0**-53  # unit roundoff of float64
 TINY = float(np.finfo(np.float64).tiny)  # the least normal float64, above every error by underflow
 
+# glibc hands an array of more than 128 kB back to the system when it is freed, and the page faults of the next one take
+# several times as long as what is computed in it. When one large array is freed, glibc keeps arrays up to that size
+# (mallopt(3), the dynamic threshold); other systems do not care. The pages of this array are never touched.
+np.empty((1 << 25) - (1 << 13), dtype=np.uint8)
+
 
 class Interval(NamedTuple):
     """lo <= value <= hi, entry by entry."""

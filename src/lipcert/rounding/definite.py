@@ -35,6 +35,27 @@ def is_positive(S: Array, shift: Array, error: Array) -> bool:
     return bool(info == 0 and np.all(np.isfinite(np.diag(factor))) and np.all(np.isfinite(factor)))
 
 
+def are_positive(S: Array, shift: float, error: float) -> bool:
+    """Whether E + shift I >= 0 is proved for all symmetric E within `error`, in spectral norm, of a matrix of a stack.
+
+    Only the lower triangles of the stack (.., n, n) are looked at. False proves nothing.
+    """
+    step()
+    n = S.shape[-1]
+    B = np.array(S)
+    own = np.einsum("...ii->...i", B)
+    with np.errstate(over="ignore", invalid="ignore"):
+        own[...] = add_down(add_down(own, np.full(own.shape, shift)), np.full(own.shape, -error))
+        most = own.max(axis=tuple(range(own.ndim - 1)), initial=0.0)
+        own[...] = add_down(own, np.full(own.shape, -_factor_error(n, most)))
+    if not np.all(np.isfinite(B)) or np.any(own <= 0):
+        return False
+    try:
+        return bool(np.all(np.isfinite(np.linalg.cholesky(B))))
+    except np.linalg.LinAlgError:
+        return False
+
+
 def find_shift(S: Array, error: Array) -> Array:
     """A small diagonal shift that `is_positive` accepts; infinite where numbers overflow.
 

@@ -36,8 +36,10 @@ class Activation:
     """The function that a block of neurons applies to each of them.
 
     `Activation(kind, alpha)` with `kind` one of "identity", "relu", "leaky_relu", "elu", "softplus", "sigmoid", "tanh",
-    "softsign", "erf", "gelu", "gelu_tanh", "silu", "mish" or "hardswish". `alpha` is the slope of a leaky ReLU below
-    zero, or the scale of an ELU; the others ignore it. "gelu" and the names behind it fall before they rise.
+    "softsign", "erf", "gelu", "gelu_tanh", "silu", "mish", "hardswish", "power", "exp", "log", "sin", "cos", "atan",
+    "sinh" or "cosh". `alpha` is the slope of a leaky ReLU below zero, the scale of an ELU, or the exponent of a power;
+    the others ignore it. "gelu" and the names behind it may fall; slopes of "power" and the names behind it may have
+    bounds on bounded intervals only.
     """
 
     kind: ClassVar[str]
@@ -54,8 +56,16 @@ class Activation:
                 raise InputError("Activation(kind): the name of an activation is missing")
             cls, alpha = named(kind, alpha)
         self = object.__new__(cls)
-        object.__setattr__(self, "alpha", _checked(cls.kind, alpha) if cls.takes_alpha else 0.0)
+        object.__setattr__(self, "alpha", cls.checked(alpha) if cls.takes_alpha else 0.0)
         return self
+
+    @classmethod
+    def checked(cls, alpha: float) -> float:
+        """The number of an activation that takes one, or an InputError."""
+        number = float(alpha)
+        if not 0.0 <= number <= _LARGEST_ALPHA:
+            raise InputError(f"Activation({cls.kind}, alpha={number}): alpha must be between 0 and {_LARGEST_ALPHA:g}")
+        return number
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Activation is frozen: cannot set {name}")
@@ -93,6 +103,10 @@ class Activation:
         """The derivative, entry by entry (the left one at a kink)."""
         raise NotImplementedError
 
+    def defined(self, lo: Array, hi: Array) -> NDArray[np.bool_]:
+        """Which intervals lie in the domain of the function; on others its bounds are infinite."""
+        return np.ones(lo.shape, dtype=bool)
+
     def value_bounds(self, lo: Array, hi: Array) -> tuple[Array, Array]:
         """Proved bounds of the value for lo <= z <= hi (infinite ends allowed)."""
         raise NotImplementedError
@@ -115,13 +129,6 @@ class Activation:
         For searches: nothing is proved with it.
         """
         raise NotImplementedError
-
-
-def _checked(kind: str, alpha: float) -> float:
-    number = float(alpha)
-    if not 0.0 <= number <= _LARGEST_ALPHA:
-        raise InputError(f"Activation({kind}, alpha={number}): alpha must be between 0 and {_LARGEST_ALPHA:g}")
-    return number
 
 
 def widen(x: Array) -> tuple[Array, Array]:

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from lipcert.bounds.interval import Interval
-from lipcert.bounds.propagation import made_in, preactivation_bounds, preactivations
+from lipcert.bounds.propagation import made_in, preactivations
 from lipcert.errors import FileFormatError, InputError, MethodError
 from lipcert.problem.activations import IDENTITY
 from lipcert.problem.network import Network
 from lipcert.problem.problem import FORMS, Problem
-from lipcert.problem.region import Box, hull, sides_of
+from lipcert.problem.region import hull, sides_of
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.balls.arithmetic import case_table, check_arithmetic
 from lipcert.proof.balls.cells import Hint, box_is_proved, region_bounds
@@ -33,7 +33,7 @@ from lipcert.proof.balls.zonotope import zonotope_bounds
 from lipcert.proof.cases import Cases, case_of
 from lipcert.proof.certificate import Certificate, Proof
 from lipcert.proof.leaves import Leaves
-from lipcert.proof.margins import MarginCertificate, MarginProof, with_margins
+from lipcert.proof.margins import MarginCertificate, MarginProof, Place, joint_bounds, with_margins
 from lipcert.proof.multipliers import Multipliers
 from lipcert.proof.preorder import Preorder
 from lipcert.proof.sharpened import Sharpened, Sharper, Within, covered, innermost, narrowed, scores_of
@@ -212,33 +212,33 @@ def _narrowed(sharper: Sharper, k: int, system: BallSystem, z: Interval) -> Inte
 
 def margins_with_balls(certificate: MarginCertificate, net: Network) -> list[float]:
     """The proved bound of each row, infinite where there is none."""
-    flint, box = load_flint(), certificate.box
+    flint, region = load_flint(), certificate.region
     if certificate.refused(net) is not None:
         return [math.inf] * len(certificate.proofs)
-    check_work(Problem.of(net, box, 0), None)
+    check_work(Problem.of(net, region, 0), None)
     with flint.ctx.workprec(BITS), np.errstate(all="ignore"):
-        return [_checked(proof, net, box) for proof in certificate.proofs]
+        return [_checked(proof, net, region) for proof in certificate.proofs]
 
 
-def _checked(proof: MarginProof, net: Network, box: Box) -> float:
+def _checked(proof: MarginProof, net: Network, region: Place) -> float:
     try:
-        return _check(proof, net, box)
+        return _check(proof, net, region)
     except MethodError:
         raise
     except InputError:  # rows that overflow
         return math.inf
 
 
-def _check(proof: MarginProof, net: Network, box: Box) -> float:
+def _check(proof: MarginProof, net: Network, region: Place) -> float:
     if proof.c.shape != (net.outputs,):
         return math.inf
     longer = with_margins(net, proof.c[None, :])
-    found = region_bounds(Problem.of(longer, box, 0), preactivation_bounds(longer, box)).pre
+    found = region_bounds(Problem.of(longer, region, 0), joint_bounds(longer, region)).pre
     if not proof.multipliers:
         return float(found[-1].hi[0])
     if not applies(net) or proof.keep < 0:
         return math.inf
-    problem = Problem.of(net, box, proof.c).on(box, tuple(found[: net.depth]))
+    problem = Problem.of(net, region, proof.c).on(region, tuple(found[: net.depth]))
     question = margin(problem, proof.keep)
     relaxation = question.relaxation
     if not relaxation.fits(proof.multipliers, proof.shift):

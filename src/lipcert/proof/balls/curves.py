@@ -1,6 +1,7 @@
 """Activations in balls: formulas of the value and its first two derivatives, and what they are at most on intervals.
 
-Nothing is taken from the floating-point classes but the number `alpha`, and their bounds on unbounded intervals.
+Nothing is taken from the floating-point classes but the number `alpha`, which intervals lie in the domain, and bounds
+on intervals that are unbounded or leave the domain.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from lipcert.bounds.interval import Interval
 from lipcert.errors import MethodError
 from lipcert.problem.activations import Activation
-from lipcert.proof.balls.numbers import Balls, above, load_flint
+from lipcert.proof.balls.numbers import Balls, above, balls, load_flint
 from lipcert.rounding import Array
 
 Function = Callable[[Any], Any]
@@ -61,8 +62,21 @@ def pieces_of(f: Activation) -> tuple[CurvePiece, ...]:
         case "hardswish":
             bump = (lambda z: z * (z + 3) / 6, lambda z: (2 * z + 3) / 6, lambda _: one / 3)
             return line(-inf, -3.0, zero), CurvePiece(-3.0, 3.0, *bump), line(3.0, inf, one)
+        case "power":
+            return (CurvePiece(-inf, inf, *(_power(f.alpha, k) for k in range(3))),)
         case _:
             return (CurvePiece(-inf, inf, *_smooth(f.kind)),)
+
+
+def _power(exponent: float, order: int) -> Function:
+    """A derivative of z^exponent; whole powers are products, others are 0 at 0 where the exponent is positive."""
+    arb = load_flint().arb
+    factor, left = arb(1), arb(exponent) - order
+    for k in range(order):
+        factor *= arb(exponent) - k
+    if exponent == round(exponent):
+        return lambda z: factor * z ** (round(exponent) - order) if factor != 0 else factor
+    return lambda z: arb(0) if z == 0 and left > 0 else factor * z**left
 
 
 def _smooth(kind: str) -> tuple[Function, Function, Function]:
@@ -70,6 +84,8 @@ def _smooth(kind: str) -> tuple[Function, Function, Function]:
     arb = load_flint().arb
     if kind == "tanh":
         return lambda z: z.tanh(), lambda z: 1 - z.tanh() ** 2, lambda z: -2 * z.tanh() * (1 - z.tanh() ** 2)
+    if kind in _ELEMENTARY:
+        return _ELEMENTARY[kind]
     if kind == "erf":
         c = 2 / arb.pi().sqrt()
         return lambda z: z.erf(), lambda z: c * (-z * z).exp(), lambda z: -2 * c * z * (-z * z).exp()
@@ -127,6 +143,15 @@ def _mish_share(z: Any) -> tuple[Any, Any, Any]:
     return t, rise * s, rise * _bell(s) - 2 * t * rise * s * s
 
 
+_ELEMENTARY: dict[str, tuple[Function, Function, Function]] = {
+    "exp": (lambda z: z.exp(),) * 3,
+    "log": (lambda z: z.log(), lambda z: 1 / z, lambda z: -1 / z**2),
+    "sin": (lambda z: z.sin(), lambda z: z.cos(), lambda z: -z.sin()),
+    "cos": (lambda z: z.cos(), lambda z: -z.sin(), lambda z: -z.cos()),
+    "atan": (lambda z: z.atan(), lambda z: 1 / (1 + z * z), lambda z: -2 * z / (1 + z * z) ** 2),
+    "sinh": (lambda z: z.sinh(), lambda z: z.cosh(), lambda z: z.sinh()),
+    "cosh": (lambda z: z.cosh(), lambda z: z.sinh(), lambda z: z.cosh()),
+}
 _SHARES: dict[str, Callable[[Any], tuple[Any, Any, Any]]] = {
     "silu": _silu_share,
     "gelu": _gelu_share,
@@ -182,11 +207,12 @@ def _over(f: Activation, order: int, sign: int, slope: float, lo: float, hi: flo
 
 
 def shifts(f: Activation, slope: Array, z: Interval, order: int = 0) -> tuple[Balls, Balls]:
-    """At most the minimum and at least the maximum of F(z) - slope z on finite intervals, entry by entry."""
+    """At most the minimum and at least the maximum of F(z) - slope z on finite intervals, entry by entry; infinite
+    where an interval leaves the domain."""
     rows = list(zip(slope.tolist(), z.lo.tolist(), z.hi.tolist(), strict=True))
-    low, high = np.empty(len(rows), dtype=object), np.empty(len(rows), dtype=object)
-    for k, row in enumerate(rows):
-        low[k], high[k] = -_over(f, order, -1, *row), _over(f, order, 1, *row)
+    low, high = balls(np.full(len(rows), -np.inf)), balls(np.full(len(rows), np.inf))
+    for k in np.flatnonzero(f.defined(*z)):
+        low[k], high[k] = -_over(f, order, -1, *rows[k]), _over(f, order, 1, *rows[k])
     return low, high
 
 
@@ -223,8 +249,8 @@ def _outward(alpha: float, end: Array, side: int) -> Array:
 
 
 def _bounds(f: Activation, z: Interval, order: int) -> Interval:
-    """Bounds in balls; intervals with an infinite end have those of the floating-point class."""
-    whole = ~(np.isfinite(z.lo) & np.isfinite(z.hi))
+    """Bounds in balls; intervals that are unbounded or leave the domain have those of the floating-point class."""
+    whole = ~(np.isfinite(z.lo) & np.isfinite(z.hi) & f.defined(*z))
     inside = Interval(np.where(whole, 0.0, z.lo), np.where(whole, 0.0, z.hi))
     low, high = shifts(f, np.zeros(len(z.lo)), inside, order)
     lo, hi = -above(-low), above(high)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lipcert.bounds.forms import HalfSpaces as FloatSides
 from lipcert.bounds.forms import LinearForms as FloatForms
-from lipcert.bounds.forms import multiples
+from lipcert.bounds.forms import multiples, share_of_ball
 from lipcert.bounds.interval import Interval
 from lipcert.bounds.substitution import slope_lines, value_lines
 from lipcert.problem.blocks import Block
@@ -89,7 +89,15 @@ class Forms:
         if ball is None:
             return np.asarray(top)
         inside = product(self.rows, balls(ball.center)) + lengths(abs(self.rows), "2") * balls(ball.radius)
-        return smaller(top, inside + self.constant)
+        top = smaller(top, inside + self.constant)
+        if ball.clip is None:
+            return np.asarray(top)
+        low, high = (np.broadcast_to(end - ball.center, (1, 1, ball.size)) for end in (box.lo, box.hi))
+        with np.errstate(all="ignore"):
+            share = balls(share_of_ball(floats(self.rows)[None], low, high, ball.radius)[0])
+        rest = self.rows - share
+        both = product(rest, m) + product(abs(rest), r) + product(share, balls(ball.center))
+        return smaller(top, both + lengths(abs(share), "2") * balls(ball.radius) + self.constant)
 
 
 @dataclass(frozen=True, eq=False)

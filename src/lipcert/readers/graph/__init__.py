@@ -9,6 +9,7 @@ A reader is a table of names: an `Entry` says which operation a name stands for,
     activations         activations with parameters
     rewrites            maxima, clipping, sorting as sums of ReLUs
     recognised          products and choices that are activations written out
+    products, norms     other products, quotients, softmax, norms and normalisations, by activations of one variable
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 
 from lipcert.errors import InputError, UnsupportedOperator
-from lipcert.readers.graph import rewrites
+from lipcert.readers.graph import products, rewrites
 from lipcert.readers.graph.recognised import Condition, as_tensor, choose, product, quotient
 from lipcert.readers.graph.tensors import Graph, Tensor, broadcast
 from lipcert.readers.graph.terms import check_width
@@ -41,7 +41,7 @@ def total(graph: Graph, values: Sequence[Value], *, mean: bool = False) -> Opera
 
 
 def multiply(graph: Graph, a: Value, b: Value) -> Tensor | Condition:
-    """a b. Two tensors are multiplied where that is an activation, a comparison where the value does not jump."""
+    """a b of tensors and constants, and of comparisons where the value does not jump."""
     for mask, other in ((a, b), (b, a)):
         if isinstance(mask, Condition) and _is_one(other, mask.shape):
             return mask
@@ -55,12 +55,12 @@ def multiply(graph: Graph, a: Value, b: Value) -> Tensor | Condition:
 
 
 def divide(graph: Graph, a: Value, b: Value) -> Tensor:
-    """a / b by a constant, or where the quotient is softsign."""
+    """a / b."""
     a, b = _number(a), _number(b)
     if isinstance(b, Tensor):
-        if not isinstance(a, Tensor):
-            raise UnsupportedOperator("divides by the network's tensor, which is not affine")
-        return quotient(graph, a, b)
+        if isinstance(a, Tensor):
+            return quotient(graph, a, b)
+        return graph.scale_and_shift(products.reciprocal(graph, b), a, 0.0)
     if not np.all(b):
         raise InputError("divides by zero")
     return graph.scale_and_shift(as_tensor(a), 1.0 / b, 0.0)
@@ -72,13 +72,17 @@ def negate(graph: Graph, x: Tensor) -> Tensor:
 
 
 def power(graph: Graph, x: Value, exponent: Value) -> Tensor:
-    """x to the first power."""
-    if isinstance(exponent, (Tensor, Condition)) or not np.all(exponent == 1.0):
-        raise UnsupportedOperator(
-            "only the first power of a tensor is read; the slope of others has no bound, nor has that of a "
-            "normalisation that is written with them"
-        )
-    return graph.scale_and_shift(as_tensor(_number(x)), np.ones(exponent.shape), 0.0)
+    """x to a power: one number for all entries, or a tensor, for x > 0."""
+    base, exponent = _number(x), _number(exponent)
+    if not isinstance(exponent, Tensor):
+        if not exponent.size or np.any(exponent != exponent.reshape(-1)[0]):
+            raise UnsupportedOperator("takes several powers; one exponent for all entries is supported")
+        y = products.power(graph, as_tensor(base), float(exponent.reshape(-1)[0]))
+        return graph.expand(y, broadcast(y.shape, exponent.shape))
+    if not isinstance(base, Tensor):
+        return products.exponential(graph, base, exponent)
+    grown = product(graph, exponent, graph.activate(base, products.LOG))
+    return graph.activate(grown, products.EXP)
 
 
 def compare(graph: Graph, a: Value, b: Value, relation: str) -> Condition:

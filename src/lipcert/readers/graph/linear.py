@@ -9,15 +9,16 @@ import numpy as np
 from scipy import sparse
 
 from lipcert.errors import InputError, UnsupportedOperator
-from lipcert.problem.maps import Index, Matrix, entries, matrix
+from lipcert.problem.maps import Matrix, entries, matrix
+from lipcert.readers.graph import products
+from lipcert.readers.graph.products import Labels, flat_index, label_space
 from lipcert.readers.graph.tensors import Graph, Tensor, constant_tensor
 from lipcert.readers.graph.terms import check_entries, check_width
 from lipcert.rounding import Array
 
-Labels = Sequence[str]
 # Products of a contraction that is written entry by entry: 16 bytes each, and the sparse map that they become.
 MOST_PRODUCTS = 1 << 25
-BOTH = "multiplies two tensors that both depend on the input, which is not piecewise linear"
+THREE = "multiplies more than two tensors that depend on the input; multiply two at a time"
 
 
 def times(graph: Graph, x: Tensor, weight: Array) -> Tensor:
@@ -43,14 +44,18 @@ def times_from_left(graph: Graph, x: Tensor, weight: Array) -> Tensor:
 
 
 def matmul(graph: Graph, a: Tensor | Array, b: Tensor | Array, *, dense: bool = False) -> Tensor:
-    """a @ b by numpy's rules for vectors and for axes before the last two; one of them is constant.
+    """a @ b by numpy's rules for vectors and for axes before the last two.
 
     dense: as in `contract`.
     """
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        if not a.shape or not b.shape or a.shape[-1] != b.shape[max(len(b.shape) - 2, 0)]:
+            raise InputError(f"tensors of the shapes {a.shape} and {b.shape} are multiplied as matrices")
+        one, two, output = _labels_of_stacks(len(a.shape), len(b.shape), False)
+        return products.contract(graph, (a, one), (b, two), output)
     left = isinstance(b, Tensor)
-    x, other = (b, a) if isinstance(b, Tensor) else (a, b)
-    if isinstance(other, Tensor):
-        raise UnsupportedOperator(BOTH)
+    x, other = (b, a) if not isinstance(a, Tensor) else (a, b)
+    assert not isinstance(other, Tensor)
     if not isinstance(x, Tensor):
         x = constant_tensor(x)
     if not other.size or not other.ndim or not x.shape:
@@ -67,12 +72,17 @@ def matmul(graph: Graph, a: Tensor | Array, b: Tensor | Array, *, dense: bool = 
 
 
 def einsum(graph: Graph, equation: str, operands: Sequence[Tensor | Array], *, dense: bool = False) -> Tensor:
-    """The sum that an equation such as "bi,oi->bo" says; all operands but one are constant. dense: as in `contract`."""
-    live = [i for i, operand in enumerate(operands) if isinstance(operand, Tensor)]
-    if len(live) > 1:
-        raise UnsupportedOperator(BOTH)
+    """The sum that an equation such as "bi,oi->bo" says; two operands may depend on the input, without constants then.
+
+    dense: as in `contract`.
+    """
+    live = [operand for operand in operands if isinstance(operand, Tensor)]
     labels, output = _parsed(equation, [len(operand.shape) for operand in operands])
-    which = live[0] if live else 0
+    if len(live) > 1:
+        if len(operands) > 2:
+            raise UnsupportedOperator(THREE)
+        return products.contract(graph, (live[0], labels[0]), (live[1], labels[1]), output)
+    which = next((i for i, operand in enumerate(operands) if isinstance(operand, Tensor)), 0)
     x = operands[which]
     constants = [(v, names) for v, names in zip(operands, labels, strict=True) if not isinstance(v, Tensor)]
     if not isinstance(x, Tensor):
@@ -96,23 +106,16 @@ def contract(
     """
     if not constants and len(set(labels)) == len(labels) and sorted(labels) == sorted(output):
         return graph.transpose(x, [labels.index(label) for label in output])
-    sizes: dict[str, int] = {}
-    for shape, names in [(x.shape, labels), *((c.shape, names) for c, names in constants)]:
-        for n, name in zip(shape, names, strict=True):
-            if n != 1 and sizes.get(name, 1) not in (1, n):
-                raise InputError(f"axes of {n} and of {sizes[name]} entries are multiplied")
-            sizes[name] = max(sizes.get(name, 1), n)
-    space = [*output, *(name for name in sizes if name not in output)]
-    extent = [sizes[name] for name in space]
+    space, extent = label_space([(x.shape, labels), *((c.shape, names) for c, names in constants)], output)
     shape = tuple(extent[: len(output)])
     rows = check_width(math.prod(shape))
     check_entries(math.prod(extent))
     if not dense and math.prod(extent) > MOST_PRODUCTS:
         raise InputError(f"adds up {math.prod(extent):,} products, beyond the limit of {MOST_PRODUCTS:,}")
-    columns = np.broadcast_to(_flat_index(x.shape, labels, space), extent).reshape(-1)
+    columns = np.broadcast_to(flat_index(x.shape, labels, space), extent).reshape(-1)
     values = np.ones(extent)
     for constant, names in constants:
-        values *= constant.reshape(-1)[_flat_index(constant.shape, names, space)]
+        values *= constant.reshape(-1)[flat_index(constant.shape, names, space)]
     ends = np.arange(rows + 1) * (columns.size // rows)
     map_ = sparse.csr_array((values.reshape(-1), columns, ends), shape=(rows, x.width))
     map_.sum_duplicates()
@@ -175,18 +178,6 @@ def _labels_of_stacks(rank: int, other: int, left: bool) -> tuple[Labels, Labels
     one = [*front[len(front) - max(first - 2, 0) :], *row, "sum"]
     two = [*front[len(front) - max(second - 2, 0) :], "sum", *column]
     return (two, one, [*front, *row, *column]) if left else (one, two, [*front, *row, *column])
-
-
-def _flat_index(shape: tuple[int, ...], labels: Labels, space: Labels) -> Index:
-    """For every point of the labels' space, the index of its entry in the flattened array of this shape."""
-    index = np.zeros((1,) * len(space), dtype=np.int64)
-    stride = 1
-    for n, name in zip(reversed(shape), reversed(labels), strict=True):
-        line = [1] * len(space)
-        line[space.index(name)] = n
-        index = index + stride * np.arange(n).reshape(line)
-        stride *= n
-    return index
 
 
 def _parsed(equation: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[str]]:

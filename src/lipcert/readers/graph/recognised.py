@@ -1,9 +1,10 @@
-"""Comparisons, choices, products and quotients of tensors that are activations written out; everything else is refused.
+"""Comparisons, choices, products and quotients of tensors that are activations written out.
 
     where(d > 0, a, b) = b + r relu(d)    if a - b = r d: the pieces meet, else the value would jump
     a b = r s f(z)                        if a = r z, and b is the gate of f: SiLU, GELU, Mish, hard swish
 
-An activation is recognised by its expression: `ratio` says whether one tensor is a multiple of another.
+An activation is recognised by its expression: `ratio` says whether one tensor is a multiple of another. Other products,
+quotients and logarithms are those of `products`; other choices are refused.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from lipcert.errors import UnsupportedOperator
 from lipcert.problem.activations import RELU, Activation
 from lipcert.problem.convolution import Convolution
 from lipcert.problem.maps import Matrix, Operator
+from lipcert.readers.graph import products
 from lipcert.readers.graph.rewrites import leaky
 from lipcert.readers.graph.tensors import Graph, Tensor, broadcast, constant_tensor
 from lipcert.readers.graph.terms import Picked, Term, everything, same_place
@@ -69,7 +71,7 @@ def choose(graph: Graph, condition: Condition | NDArray[Any], a: Tensor | Array,
 
 
 def product(graph: Graph, a: Tensor | Condition, b: Tensor | Condition) -> Tensor:
-    """a b, where that is an activation of one of them; a condition counts as 1 where it is true and 0 elsewhere."""
+    """a b: an activation of one of them where it is that; a condition counts as 1 where it is true and 0 elsewhere."""
     for gate, x in ((a, b), (b, a)):
         if isinstance(gate, Condition) and isinstance(x, Tensor):
             return choose(graph, gate, x, np.zeros(()))
@@ -82,11 +84,15 @@ def product(graph: Graph, a: Tensor | Condition, b: Tensor | Condition) -> Tenso
             found = known(graph, x, gate)
             if found is not None:
                 return found
-    raise UnsupportedOperator("multiplies two tensors that both depend on the input, which is not piecewise linear")
+    r = ratio(a, b, EXACT)
+    if r is None or not np.all(np.isfinite(r)):
+        return products.multiply(graph, a, b)
+    return graph.scale_and_shift(products.square(graph, b), r.reshape(b.shape), 0.0)
 
 
 def quotient(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
-    """a / b, where that is softsign, x / (1 + |x|)."""
+    """a / b: softsign where it is x / (1 + |x|), otherwise a times the reciprocal of b."""
+    a, b = graph.opened(a), graph.opened(b)
     size = graph.scale_and_shift(b, 1.0, -1.0)  # |x| = 2 relu(x) - x
     for block in (j for j in size.terms if j and graph.blocks[j - 1][1] == RELU):
         z = replace(graph.blocks[block - 1][0], shape=size.shape)
@@ -96,14 +102,16 @@ def quotient(graph: Graph, a: Tensor, b: Tensor) -> Tensor:
         share = ratio(a, z, EXACT)
         if share is not None and _same(absolute, size):
             return graph.scale_and_shift(graph.activate(z, Activation("softsign")), share.reshape(a.shape), 0.0)
-    raise UnsupportedOperator("divides by a tensor that depends on the input")
+    shape = broadcast(a.shape, b.shape)
+    return products.multiply(graph, graph.expand(a, shape), graph.expand(products.reciprocal(graph, b), shape))
 
 
 def logarithm(graph: Graph, x: Tensor) -> Tensor:
-    """log x, where x is a sigmoid: -softplus(-z)."""
+    """log x; where x is a sigmoid it is -softplus(-z)."""
+    x = graph.opened(x)
     found = _gate(graph, x, "sigmoid")
     if found is None or np.any(found[1] != 1.0) or np.any(found[2]):
-        raise UnsupportedOperator("takes the logarithm of a tensor that depends on the input; its slope has no bound")
+        return graph.activate(x, products.LOG)
     minus = graph.activate(graph.scale_and_shift(found[0], -1.0, 0.0), Activation("softplus"))
     return graph.scale_and_shift(minus, -1.0, 0.0)
 

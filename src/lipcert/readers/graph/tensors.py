@@ -8,7 +8,7 @@ would cost more than both of them, the values between them become a block of the
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from lipcert.problem.activations import IDENTITY, Activation
 from lipcert.problem.blocks import Affine, Block, handed_over
 from lipcert.problem.maps import Index, Matrix, Operator, entries
 from lipcert.problem.network import Network
+from lipcert.readers.graph.products import Probes
 from lipcert.readers.graph.terms import (
     Picked,
     Term,
@@ -47,7 +48,7 @@ class Tensor:
     """Values that depend on the input; made and taken by the methods of a `Graph`.
 
     `order`: where its values are among those of the expression, if they are those in another order. `dropped` names
-    what was left out behind it: nothing but a change of shape may follow.
+    what was left out behind it, which stays so where nothing but a change of shape follows; `behind` makes it.
     """
 
     shape: tuple[int, ...]
@@ -55,6 +56,7 @@ class Tensor:
     bias: Array
     order: Index | None = None
     dropped: str = ""
+    behind: Callable[[], Tensor] | None = None
 
     @property
     def width(self) -> int:
@@ -87,6 +89,7 @@ class Graph:
     notes: list[str] = field(default_factory=list)
     blocks: list[tuple[Tensor, Activation]] = field(default_factory=list)
     pairs: dict[tuple[int, int], tuple[Tensor, ...]] = field(default_factory=dict)  # tensors that `rewrites.pair` made
+    probes: Probes | None = None
     _work: int = 0
 
     def __post_init__(self) -> None:
@@ -98,7 +101,7 @@ class Graph:
 
     def activate(self, tensor: Tensor, activation: Activation) -> Tensor:
         """The activation of every entry."""
-        _check_open(tensor)
+        tensor = self.opened(tensor)
         if activation == IDENTITY:
             return tensor
         if not tensor.terms:
@@ -107,7 +110,7 @@ class Graph:
 
     def settled(self, tensor: Tensor) -> Tensor:
         """The same values as those of one block: a new one that only adds up, unless they are that already."""
-        _check_open(tensor)
+        tensor = self.opened(tensor)
         if not tensor.terms or self.source(tensor) is not None:
             return tensor
         return self._block(tensor, IDENTITY)
@@ -143,7 +146,7 @@ class Graph:
         check_width(index.size)
         if index.size == tensor.width and np.array_equal(index, np.arange(index.size)):
             return replace(tensor, shape=places.shape)
-        _check_open(tensor)
+        tensor = self.opened(tensor)
         self._charge(index.size * (1 + len(tensor.terms)))
         written_out = any(isinstance(term, Operator) for term in tensor.terms.values())
         if written_out and _is_permutation(index, tensor.width):
@@ -165,7 +168,7 @@ class Graph:
         """The tensor repeated along axes, by numpy's rules of broadcasting."""
         check_width(math.prod(shape))
         if tuple(shape) == tensor.shape:
-            return tensor
+            return self.opened(tensor)
         try:
             places = np.broadcast_to(tensor.places, tuple(shape))
         except ValueError:
@@ -200,7 +203,7 @@ class Graph:
 
     def scale_and_shift(self, tensor: Tensor, scale: ArrayLike, shift: ArrayLike) -> Tensor:
         """scale x + shift with numpy's broadcasting, which may enlarge x."""
-        _check_open(tensor)
+        tensor = self.opened(tensor)
         s, t = np.asarray(scale, dtype=np.float64), np.asarray(shift, dtype=np.float64)
         shape = broadcast(tensor.shape, s.shape, t.shape)
         tensor = self.expand(tensor, shape)
@@ -214,8 +217,7 @@ class Graph:
 
     def add(self, a: Tensor, b: Tensor) -> Tensor:
         """a + b with numpy's broadcasting."""
-        _check_open(a)
-        _check_open(b)
+        a, b = self.opened(a), self.opened(b)
         shape = broadcast(a.shape, b.shape)
         a, b = self.expand(a, shape), self.expand(b, shape)
         if a.order is None and b.order is not None:
@@ -234,7 +236,7 @@ class Graph:
 
     def apply(self, tensor: Tensor, map_: Matrix, shape: Sequence[int]) -> Tensor:
         """A linear map of the flattened tensor; its values have this shape."""
-        _check_open(tensor)
+        tensor = self.opened(tensor)
         check_width(math.prod(shape))
         tensor = self._plain(tensor, keep_operators=True)
         together = sum(folded_entries(map_, term) for term in tensor.terms.values())
@@ -246,11 +248,33 @@ class Graph:
         terms = {j: applied(map_, term) for j, term in tensor.terms.items()}
         return Tensor(tuple(int(n) for n in shape), terms, image(map_, tensor.bias))
 
-    def drop(self, tensor: Tensor, what: str) -> Tensor:
-        """Leave out a softmax at the end: the network's outputs are its inputs, the scores."""
-        _check_open(tensor)
-        self.notes.append(f"{what} at the end is left out: the outputs are the scores that enter it")
-        return replace(tensor, dropped=what)
+    def drop(self, tensor: Tensor, what: str, behind: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        """Leave out a softmax at the end: the network's outputs are its inputs, the scores.
+
+        Where something follows nevertheless, `behind` makes the softmax of the scores.
+        """
+        tensor = self.opened(tensor)
+        note = f"{what} at the end is left out: the outputs are the scores that enter it"
+        self.notes.append(note)
+        made: list[Tensor] = []
+
+        def softmax() -> Tensor:
+            if behind is None:
+                raise UnsupportedOperator(f"{what} is only supported at the end of the network")
+            if not made:
+                made.append(behind(tensor))
+                self.notes.remove(note)
+            return made[0]
+
+        return replace(tensor, dropped=what, behind=softmax)
+
+    def opened(self, tensor: Tensor) -> Tensor:
+        """The tensor; with a softmax that was left out, now that something follows it."""
+        if not tensor.dropped:
+            return tensor
+        if tensor.behind is None:
+            raise UnsupportedOperator(f"{tensor.dropped} is only supported at the end of the network")
+        return tensor.behind().reshaped(tensor.shape)
 
     # --- the end --------------------------------------------------------------------------------------------------
 
@@ -258,7 +282,7 @@ class Graph:
         """The network whose scores are this tensor, of the blocks that it depends on."""
         if not output.terms:
             raise InputError("the output does not depend on the input")
-        last = self._written(replace(output, dropped=""))
+        last = self._written(replace(output, dropped="", behind=None))
         needed, stack = {0}, list(last.terms)
         while stack:
             j = stack.pop()
@@ -326,8 +350,3 @@ def _is_permutation(index: Index, width: int) -> bool:
 
 def _is_rearranged(tensor: Tensor) -> bool:
     return any(isinstance(term, Picked) and not term.is_identity for term in tensor.terms.values())
-
-
-def _check_open(tensor: Tensor) -> None:
-    if tensor.dropped:
-        raise UnsupportedOperator(f"{tensor.dropped} is only supported at the end of the network")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from lipcert.readers.graph import Entry, activations, arithmetic, rewrites
+from lipcert.problem.activations import Activation
+from lipcert.readers.graph import Entry, activations, arithmetic, products, rewrites
 from lipcert.readers.graph.activations import plain
 from lipcert.readers.graph.arithmetic import Value as Operand
 from lipcert.readers.graph.recognised import choose, logarithm
@@ -61,10 +63,21 @@ def _extreme(op: Operation, graph: Graph) -> Tensor:
 def _log(op: Operation, graph: Graph) -> Tensor:
     op.check((), 1, 1)
     x = op.tensor()
-    if x.dropped:
-        graph.notes.append(f"{op} behind it is left out too")
-        return x
-    return logarithm(graph, x)
+    if not x.dropped:
+        return logarithm(graph, x)
+    note = f"{op} behind it is left out too"
+    graph.notes.append(note)
+
+    def behind() -> Tensor:
+        graph.notes.remove(note)
+        return logarithm(graph, x)
+
+    return replace(x, behind=behind)
+
+
+def _tangent(graph: Graph, x: Tensor) -> Tensor:
+    sine, cosine = (graph.activate(x, Activation(kind)) for kind in ("sin", "cos"))
+    return products.multiply(graph, sine, products.reciprocal(graph, cosine))
 
 
 def _logic(op: Operation, graph: Graph) -> Value:
@@ -116,7 +129,8 @@ def _shrink(op: Operation, graph: Graph) -> Tensor:
 
 _PLAIN = {
     "Erf": "erf", "HardSwish": "hardswish", "Mish": "mish", "Relu": "relu", "Sigmoid": "sigmoid",
-    "Softplus": "softplus", "Softsign": "softsign", "Tanh": "tanh",
+    "Softplus": "softplus", "Softsign": "softsign", "Tanh": "tanh", "Atan": "atan", "Cos": "cos", "Cosh": "cosh",
+    "Exp": "exp", "Sin": "sin", "Sinh": "sinh",
 }  # fmt: skip
 _RELATIONS = {"Greater": ">", "GreaterOrEqual": ">=", "Less": "<", "LessOrEqual": "<="}
 _PAIRS, _JUMP = "max(a, b) = a + relu(b - a)", "inside Where, Mul and Not, where no value jumps"
@@ -124,15 +138,18 @@ _NEUTRAL, _WRITTEN = "of a comparison with a constant that changes nothing", "wr
 ELEMENTWISE: dict[str, Entry] = {
     # arithmetic
     "Add": Entry(_pair(arithmetic.add)),
-    "Div": Entry(_pair(arithmetic.divide), words="by a constant; x / (1 + |x|) is softsign"),
-    "Log": Entry(_log, words="of a sigmoid, which is minus a softplus; behind a softmax that is left out"),
+    "Div": Entry(_pair(arithmetic.divide), words="a product with the reciprocal; x / (1 + |x|) is softsign"),
+    "Log": Entry(_log, words="that of a sigmoid is minus a softplus"),
     "Mean": Entry(_several(partial(arithmetic.total, mean=True))),
     "Mul": Entry(
         _pair(arithmetic.multiply),
-        words="by a constant; activations written out, as x sigmoid(x); by a comparison without a jump",
+        words="of tensors by squares, but for activations written out; by a comparison without a jump",
     ),
     "Neg": Entry(call(arithmetic.negate)),
-    "Pow": Entry(_pair(arithmetic.power), words="exponent 1 only"),
+    "Pow": Entry(_pair(arithmetic.power), words="one exponent for all entries, or exp(y log x)"),
+    "Reciprocal": Entry(call(products.reciprocal)),
+    "Sqrt": Entry(call(products.power, exponent=0.5)),
+    "Tan": Entry(call(_tangent), "rewritten", "sin x times the reciprocal of cos x"),
     "Sub": Entry(_pair(arithmetic.subtract)),
     "Sum": Entry(_several(arithmetic.total)),
     # comparisons and choices

@@ -13,7 +13,8 @@ def _gemm(op: Operation, graph: Graph) -> Tensor:
     flips = [bool(op.integer("transA", 0)), bool(op.integer("transB", 0))]
     side = 1 if isinstance(op.inputs[1], Tensor) else 0
     if isinstance(op.inputs[1 - side], Tensor):
-        raise op.refused(linear.BOTH)
+        pair = [graph.transpose(op.tensor(i), (1, 0)) if flip else op.tensor(i) for i, flip in enumerate(flips)]
+        return _with_shift(op, graph, graph.scale_and_shift(linear.matmul(graph, *pair), alpha, 0.0), beta)
     x, other = op.tensor(side), real(op.constant(1 - side, "matrix"))
     if len(x.shape) > 2 and max(x.shape[2:]) == 1:  # flat after its batch axis
         x = x.reshaped(x.shape[:2])
@@ -24,6 +25,11 @@ def _gemm(op: Operation, graph: Graph) -> Tensor:
     x = graph.transpose(x, (1, 0)) if flips[side] else x
     matrix = alpha * (other.T if flips[1 - side] else other)
     product = linear.times_from_left(graph, x, matrix) if side else linear.times(graph, x, matrix)
+    return _with_shift(op, graph, product, beta)
+
+
+def _with_shift(op: Operation, graph: Graph, product: Tensor, beta: float) -> Tensor:
+    """The product of Gemm and beta C."""
     if len(op.inputs) < 3 or op.inputs[2] is None:
         return product
     shift = op.operand(2, "C")
@@ -89,11 +95,11 @@ _AXES = "axes as attribute or input"
 LINEAR: dict[str, Entry] = {
     "BatchNormalization": Entry(_batch_norm, words="for inference, with constant statistics"),
     "CumSum": Entry(_cumulative, words="along a constant axis"),
-    "Einsum": Entry(_einsum, words="of one tensor with constants"),
-    "Gemm": Entry(_gemm, words="of a tensor and a constant matrix; C may be either"),
+    "Einsum": Entry(_einsum, words="of one tensor with constants, or of two tensors"),
+    "Gemm": Entry(_gemm, words="of tensors and constant matrices; C may be either"),
     "MatMul": Entry(
         call(linear.matmul, Operation.operand, Operation.operand),
-        words="of a tensor and constant matrices, from either side",
+        words="of tensors and constant matrices; products of tensors by squares",
     ),
     "ReduceL1": Entry(_reduce, "rewritten", "a sum of absolute values"),
     "ReduceMax": Entry(_reduce, "rewritten", "maxima of pairs, by ReLUs"),

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lipcert.files.boundary import quoted
 from lipcert.readers.graph import Entry, refused
@@ -16,16 +14,14 @@ from lipcert.readers.onnx.constants import ALWAYS, FOLDED, fold
 from lipcert.readers.onnx.elementwise import ELEMENTWISE
 from lipcert.readers.onnx.linear import LINEAR
 from lipcert.readers.onnx.ml_domain import ML_OPERATORS
+from lipcert.readers.onnx.norms import NORMS
 from lipcert.readers.onnx.operation import Operation, Results, Value, cast_type
 from lipcert.readers.onnx.shapes import REARRANGED, SHAPES
 from lipcert.readers.onnx.windows import WINDOWS
 
 # --- why operators are refused on the tensors of the network, and what to do ------------------------------------------
 
-_NORM = (
-    "divides by the standard deviation of its input: its slope has no bound near constant inputs that these methods "
-    "can use"
-)
+_NORM = "is not read; write it out, or export the network with LayerNormalization"
 _LOOP = "is a part of the graph that runs as the data say; export the network with constant shapes and no loops"
 _JUMP = "its value jumps, so no slope bounds it"
 _LABEL = "gives positions, which jump; let the scores before it be the output"
@@ -43,27 +39,21 @@ _TREES = "its value jumps at every threshold of the trees; networks and linear m
 _LOSS = "is a loss, not a network; export the network alone"
 
 _REASONS: dict[str, tuple[str, ...]] = {
-    _NORM: (
-        "GroupNormalization", "InstanceNormalization", "LayerNormalization", "MeanVarianceNormalization",
-        "RMSNormalization",
-    ),
+    _NORM: ("MeanVarianceNormalization",),
     "divides by powers of sums over its input, which is not piecewise linear": ("LRN",),
-    "divides by the norm of its input: its slope has no bound near zero": ("LpNormalization",),
-    "takes roots of sums of powers, which is not piecewise linear": (
-        "GlobalLpPool", "LpPool", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
-    ),
+    "takes roots of sums of powers, which is not piecewise linear": ("GlobalLpPool", "LpPool"),
     _LOOP: ("If", "Loop", "Scan", "SequenceMap"),
     _JUMP: ("Ceil", "Equal", "Floor", "IsInf", "IsNaN", "Mod", "NonZero", "OneHot", "Round", "Sign", "Unique"),
     _LABEL: ("ArgMax", "ArgMin", "Hardmax", "NonMaxSuppression"),
-    _POWER: ("Acos", "Acosh", "Asin", "Atanh", "Cosh", "Exp", "Reciprocal", "Sinh", "Sqrt", "Tan"),
-    _STEEP: ("Asinh", "Atan", "Cos", "Sin"),
+    _POWER: ("Acos", "Acosh", "Asin", "Atanh"),
+    _STEEP: ("Asinh",),
     _QUANTIZED: (
         "ConvInteger", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "QLinearConv", "QLinearMatMul",
         "QuantizeLinear",
     ),
     _TWO: (
         "AffineGrid", "Attention", "CumProd", "DeformConv", "Det", "GridSample", "LinearAttention",
-        "ReduceProd", "RotaryEmbedding", "SwiGLU",
+        "RotaryEmbedding", "SwiGLU",
     ),
     _STATE: ("CausalConvWithState", "GRU", "LSTM", "RNN"),
     _MOVED: ("MaxUnpool", "Scatter", "ScatterElements", "ScatterND", "TensorScatter"),
@@ -94,7 +84,7 @@ REFUSED: dict[str, Entry] = {name: refused(why) for why, names in _REASONS.items
 REFUSED_ML: dict[str, Entry] = {name: refused(why) for why, names in _ML_REASONS.items() for name in names}
 
 
-# --- operators that pass tensors on, and the softmax that is left out -------------------------------------------------
+# --- operators that pass tensors on -----------------------------------------------------------------------------------
 
 
 def _cast(op: Operation, graph: Graph) -> Value:  # noqa: ARG001
@@ -120,21 +110,15 @@ def _dropout(op: Operation, graph: Graph) -> list[Value]:  # noqa: ARG001
     return [x, np.ones(x.shape, dtype=bool)]
 
 
-def _softmax(op: Operation, graph: Graph) -> Tensor:
-    op.check(("axis",), 1, 1)
-    return graph.drop(op.tensor(), str(op))
-
-
 OPERATORS: dict[str, Entry] = {
     **ELEMENTWISE,
     **LINEAR,
+    **NORMS,
     **SHAPES,
     **WINDOWS,
     "Cast": Entry(_cast, words="to floating point types"),
     "CastLike": Entry(_cast, words="to floating point types"),
     "Dropout": Entry(_dropout, words="for inference, where it does nothing"),
-    "LogSoftmax": Entry(_softmax, "left out", "at the end, with a note"),
-    "Softmax": Entry(_softmax, "left out", "at the end, with a note"),
     **REFUSED,
 }
 DOMAINS: dict[str, dict[str, Entry]] = {"": OPERATORS, "ai.onnx.ml": ML_OPERATORS | REFUSED_ML}
@@ -173,13 +157,9 @@ def _on_constants(op: Operation) -> list[Value]:
     """The outputs of an operation whose inputs are constants: by numpy, or as those of tensors that are constant."""
     if not op.domain and (op.kind in FOLDED or op.kind in REARRANGED):
         return fold(op)
-    if _entry(op).how == "left out":
-        raise op.refused("applied to constants, which is not supported")
     first = op.value(0)
     op.work.spend(sum(value.size for value in op.inputs if isinstance(value, np.ndarray)))
     alone = replace(op, inputs=[op.tensor(), *op.inputs[1:]]) if isinstance(first, np.ndarray) else op
-    return [_array(value) for value in _results(alone, Graph((1,)))]
-
-
-def _array(value: Value) -> NDArray[Any] | None:
-    return value.bias.reshape(value.shape) if isinstance(value, Tensor) else None
+    graph = Graph((1,))
+    found = [graph.opened(value) if isinstance(value, Tensor) else None for value in _results(alone, graph)]
+    return [None if value is None else value.bias.reshape(value.shape) for value in found]

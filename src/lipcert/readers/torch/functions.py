@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from lipcert.errors import InputError, UnsupportedOperator
-from lipcert.readers.graph import Entry, activations, arithmetic, linear, recognised, refused, rewrites
+from lipcert.readers.graph import Entry, activations, arithmetic, linear, products, recognised, refused, rewrites
 from lipcert.readers.graph.activations import plain
 from lipcert.readers.graph.arithmetic import Value
 from lipcert.readers.graph.recognised import Condition
 from lipcert.readers.graph.tensors import Graph, Tensor
+from lipcert.readers.torch.norms import NORMS
 from lipcert.readers.torch.shapes import SHAPES
 from lipcert.readers.torch.values import (
     Unread,
@@ -58,10 +59,6 @@ def _divide(graph: Graph, input: Value, other: Value, rounding_mode: Any) -> Ten
     if rounding_mode is not None:
         raise UnsupportedOperator("rounds its result: the value jumps")
     return arithmetic.divide(graph, input, other)
-
-
-def _square(graph: Graph, x: Tensor) -> Tensor:
-    return recognised.product(graph, x, x)
 
 
 def _where(graph: Graph, condition: Any, input: Any = None, other: Any = None) -> Tensor:
@@ -149,7 +146,7 @@ def _einsum(graph: Graph, equation: Any, *operands: Any) -> Tensor:
     if not isinstance(equation, str) or "." in equation:
         raise UnsupportedOperator("only an equation in letters, without an ellipsis, is supported")
     if len(parts) > 2:
-        raise UnsupportedOperator("only a tensor and one constant are supported")
+        raise UnsupportedOperator("only two operands are supported")
     return linear.einsum(graph, equation, [_number(part, "operand") for part in parts], dense=True)
 
 
@@ -197,15 +194,6 @@ def _dropout(graph: Graph, x: Tensor, p: float, training: bool, train: Any) -> T
     return x
 
 
-def _softmax(name: str) -> Callable[..., Tensor]:
-    """A softmax, which may be the last thing that happens."""
-
-    def apply(graph: Graph, x: Tensor, *_: Any) -> Tensor:
-        return graph.drop(x, name)
-
-    return call(apply, dim=(as_given, None), dtype=(as_given, None))
-
-
 def _all(names: str, apply: Callable[..., Any], how: Any, words: str) -> dict[str, Entry]:
     return dict.fromkeys(names.split(), Entry(apply, how, words))
 
@@ -220,7 +208,9 @@ _BATCH_NORM = call(
 _PLAIN = {
     "relu": "relu", "silu": "silu", "mish": "mish", "hardswish": "hardswish", "sigmoid": "sigmoid",
     "special_expit": "sigmoid", "tanh": "tanh", "erf": "erf", "special_erf": "erf", "softsign": "softsign",
+    "exp": "exp", "sin": "sin", "cos": "cos", "atan": "atan", "arctan": "atan", "sinh": "sinh", "cosh": "cosh",
 }  # fmt: skip
+_POWERS = {"square": 2.0, "sqrt": 0.5, "rsqrt": -0.5, "reciprocal": -1.0}
 _LOG_SIGMOID = Entry(call(activations.log_sigmoid), "rewritten", "-softplus(-x)")
 _THRESHOLD = Entry(
     call(activations.threshold, threshold=number, value=number),
@@ -231,6 +221,7 @@ _ABSOLUTE = Entry(call(rewrites.absolute), "rewritten", "2 relu(x) - x")
 _CLAMP = Entry(call(activations.clamp, min=(optional, None), max=(optional, None)), "rewritten", "two ReLUs")
 _ACTIVATIONS: dict[str, Entry] = {
     **{name: Entry(call(plain(kind)), "read", "activation") for name, kind in _PLAIN.items()},
+    **{name: Entry(call(partial(products.power, exponent=p)), "read", "activation") for name, p in _POWERS.items()},
     "leaky_relu": Entry(
         call(activations.leaky_relu, negative_slope=0.01), "read", "activation; negative slopes by ReLU"
     ),
@@ -263,10 +254,11 @@ _ACTIVATIONS: dict[str, Entry] = {
     "clamp": _CLAMP,
     "clip": _CLAMP,
     "hardshrink": refused("jumps at its threshold, so that no Lipschitz constant exists"),
-    "glu": refused("multiplies two tensors that both depend on the input"),
+    "glu": Entry(call(products.gated, dim=-1), "rewritten", "a product by squares with a sigmoid"),
 }
 _SORTED = "a network of comparisons; indices are refused"
 _MASK = "a comparison, for torch.where or a product with it"
+_TWO = "affine, by a constant; of two tensors by squares"
 _MEET = "where the two pieces meet"
 _COMPARISONS = {"gt greater": ">", "ge greater_equal": ">=", "lt less": "<", "le less_equal": "<="}
 FUNCTIONS: dict[str, Entry] = {
@@ -274,21 +266,21 @@ FUNCTIONS: dict[str, Entry] = {
     **WINDOWS,
     "linear": Entry(call(_linear, weight=real, bias=(optional, None)), "read", "affine"),
     **_all("matmul mm bmm mv imatmul", call(_matmul, input=_number, other=_number), "read",
-           "affine, by a constant"),
-    "einsum": Entry(_einsum, "read", "affine, by a constant"),
-    "addmm": Entry(call(_addmm, mat1=_number, mat2=_number, beta=1.0, alpha=1.0), "read", "affine, by a constant"),
+           _TWO),
+    "einsum": Entry(_einsum, "read", _TWO),
+    "addmm": Entry(call(_addmm, mat1=_number, mat2=_number, beta=1.0, alpha=1.0), "read", _TWO),
     **SHAPES,
     **_all("add iadd", _sum(1.0), "read", "affine, of branches too"),
     **_all("sub subtract isub", _sum(-1.0), "read", "affine, of branches too"),
     "rsub": Entry(_sum(-1.0, exchanged=True), "read", "affine, of branches too"),
     **_all("mul multiply imul", call(arithmetic.multiply, **_PAIR), "read",
-           "affine, by a constant; of tensors where it is an activation"),
+           "affine, by a constant; of tensors by squares, or an activation"),
     **_all("div divide true_divide truediv itruediv", call(_divide, **_PAIR, rounding_mode=(as_given, None)), "read",
-           "affine, by a constant; softsign"),
+           "affine, by a constant; of tensors times the reciprocal; softsign"),
     **_all("neg negative", call(arithmetic.negate), "read", "affine"),
-    "square": Entry(call(_square), "refused", "its slope has no bound"),
-    "pow": Entry(call(arithmetic.power, exponent=operand), "refused", "its slope has no bound"),
-    "log": Entry(call(recognised.logarithm), "rewritten", "of a sigmoid only"),
+    **_all("pow float_power", call(arithmetic.power, input=operand, exponent=operand), "read",
+           "activation; one exponent for all entries, or exp(y log x)"),
+    "log": Entry(call(recognised.logarithm), "read", "activation; that of a sigmoid is minus a softplus"),
     **{name: Entry(call(partial(arithmetic.compare, relation=relation), **_PAIR), "read", _MASK)
        for names, relation in _COMPARISONS.items() for name in names.split()},
     **_all("invert logical_not bitwise_not not_", call(arithmetic.invert, input=operand), "read", _MASK),
@@ -307,14 +299,9 @@ FUNCTIONS: dict[str, Entry] = {
     "topk": Entry(call(_top_k, k=whole, dim=-1, largest=True, sorted=True), "rewritten", _SORTED),
     "batch_norm": Entry(_BATCH_NORM, "read", "affine, with running statistics"),
     **{name: Entry(_DROPOUT, "left out", "as in evaluation", is_view=True) for name in _DROPOUTS.split()},
-    **{name: Entry(_softmax(name), "left out", "at the end only") for name in ("softmax", "log_softmax")},
-    "normalize": refused("divides by a norm of the network's tensor, whose slope has no bound near zero"),
-    **dict.fromkeys(("norm", "vector_norm", "linalg_vector_norm"), refused("is a norm: no activation of one number")),
-    **dict.fromkeys(("layer_norm", "group_norm", "instance_norm", "rms_norm", "local_response_norm"),
-                    refused("divides by statistics of its own input")),
-    "scaled_dot_product_attention": refused("multiplies tensors that both depend on the input"),
-    "bilinear": refused("multiplies two tensors that both depend on the input"),
-    "exp": refused("its slope has no bound"),
+    **NORMS,
+    "local_response_norm": refused("divides by powers of sums over its input, which is not read"),
+    "bilinear": refused("is not read; write it as a product"),
     **dict.fromkeys(("argmax", "argmin", "argsort", "round", "floor", "ceil", "trunc", "sign", "eq", "ne", "heaviside"),
                     refused("its values jump")),
 }  # fmt: skip

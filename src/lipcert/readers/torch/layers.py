@@ -11,6 +11,7 @@ from lipcert.errors import InputError, UnsupportedOperator
 from lipcert.files.boundary import quoted
 from lipcert.readers.graph import Entry, places, refused
 from lipcert.readers.graph.tensors import Graph, Tensor
+from lipcert.readers.torch import norms
 from lipcert.readers.torch.functions import FUNCTIONS
 from lipcert.readers.torch.values import parameter
 
@@ -31,6 +32,18 @@ def _batch_norm(*ranks: int) -> Entry:
     return replace(entry, apply=apply)
 
 
+def _instance_norm() -> Entry:
+    """Instance normalisation by the input, or by running statistics, which is batch normalisation."""
+    by_input, by_statistics = _same_as("instance_norm", use_input_stats=True), _same_as("batch_norm", training=False)
+
+    def apply(graph: Graph, layer: Any, x: Tensor) -> Any:
+        chosen = by_input if layer.running_mean is None else by_statistics
+        assert chosen.apply is not None
+        return chosen.apply(graph, layer, x)
+
+    return replace(by_input, apply=apply)
+
+
 def _unflatten(graph: Graph, layer: Any, x: Tensor) -> Tensor:
     if not isinstance(layer.dim, int):
         raise UnsupportedOperator("names its axes; numbers are supported")
@@ -42,7 +55,7 @@ def _nothing(graph: Graph, layer: Any, x: Tensor) -> Tensor:  # noqa: ARG001
 
 
 def _softmax(graph: Graph, layer: Any, x: Tensor) -> Tensor:
-    return graph.drop(x, type(layer).__name__)
+    return norms.softmax(graph, x, getattr(layer, "dim", None), type(layer).__name__)
 
 
 def _pad(mode: str) -> Apply:
@@ -112,7 +125,7 @@ _ACTIVATIONS: dict[str, Entry] = {
     "Softshrink": _same_as("softshrink"),
     "Tanhshrink": _same_as("tanhshrink"),
     "Hardshrink": FUNCTIONS["hardshrink"],
-    "GLU": FUNCTIONS["glu"],
+    "GLU": _same_as("glu"),
 }
 DROPOUTS = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout")
 NORMS = ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm")
@@ -123,12 +136,11 @@ _PADS = {
     "ReplicationPad": "replicate",
     "CircularPad": "circular",
 }
-_STATISTICS = refused("divides by statistics of its own input")
+_STATISTICS = refused("divides by powers of sums over its input, which is not read")
 _RECURRENT = refused("multiplies tensors that both depend on the input, step after step")
 _ATTENTION = refused("multiplies tensors that both depend on the input")
 _REFUSED: dict[str, Entry] = {
-    **dict.fromkeys(("LayerNorm", "RMSNorm", "GroupNorm", "LocalResponseNorm", "CrossMapLRN2d"), _STATISTICS),
-    **{f"InstanceNorm{axes}d": _STATISTICS for axes in (1, 2, 3)},
+    **dict.fromkeys(("LocalResponseNorm", "CrossMapLRN2d"), _STATISTICS),
     **dict.fromkeys(("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell"), _RECURRENT),
     **dict.fromkeys(("MultiheadAttention", "Transformer", "TransformerEncoder", "TransformerDecoder"), _ATTENTION),
     **dict.fromkeys(("TransformerEncoderLayer", "TransformerDecoderLayer"), _ATTENTION),
@@ -161,7 +173,11 @@ LAYERS: dict[str, Entry] = {
     "ChannelShuffle": _same_as("channel_shuffle"),
     **{f"{name}{n}d": Entry(_pad(mode), "read", "padding") for name, mode in _PADS.items() for n in (1, 2, 3)},
     **_ACTIVATIONS,
-    **dict.fromkeys(("Softmax", "LogSoftmax"), Entry(_softmax, "left out", "at the end only")),
+    **dict.fromkeys(("Softmax", "LogSoftmax"), replace(FUNCTIONS["softmax"], apply=_softmax)),
+    "LayerNorm": _same_as("layer_norm"),
+    "RMSNorm": _same_as("rms_norm"),
+    "GroupNorm": _same_as("group_norm"),
+    **{f"InstanceNorm{axes}d": _instance_norm() for axes in (1, 2, 3)},
     **_REFUSED,
 }  # fmt: skip
 
