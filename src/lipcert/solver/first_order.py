@@ -45,12 +45,12 @@ class FirstOrderOptions:
     """Settings; measured in docs/experiments/triangles.md."""
 
     rank: int = 40  # of V, where sqrt(2 N) is not less
-    inner: int = 60  # steps of a climb
+    inner: int = 30  # steps of a climb
     penalty: float = 0.06  # of triangles, in units of the mean diagonal multiplier
     row_penalty: float = 4.0  # of the problem's rows, in the same units
     joining: int = 30_000  # triangles that may join in a round
     first: int = 4  # rounds before the first list of triangles
-    lasts: int = 4  # rounds that the first list lasts, and how many more each following one
+    lasts: int = 8  # rounds that the first list lasts, and how many more each following one
     tolerance: float = 1e-4  # violation at which the rounds end
     rounds: int = 10_000
 
