@@ -15,19 +15,24 @@ import lipcert
 from lipcert import Box, Everywhere, Network, Status
 from lipcert.bounds import Cell, Interval, Split, bounds_of, halves, slope_bounds, whole
 from lipcert.budget import Budget
-from lipcert.jobs import processes
+from lipcert.jobs import local, processes
+from lipcert.method.bracket import Bracket
+from lipcert.method.branching import CellSearch
 from lipcert.method.branching import refute as refuting
+from lipcert.method.branching import search as searching
 from lipcert.method.branching.judge import judge, judge_together
 from lipcert.method.branching.node import Node
+from lipcert.method.branching.realise import REALISE_SECONDS, realise
 from lipcert.method.branching.refute import Refusals, refute
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
 from lipcert.proof.file import load_certificate
 from lipcert.proof.interior import covers, no_interior_unbounded
-from lipcert.proof.leaves import BASIS, BY_INTERVALS, BY_LINES, COEFFICIENTS, Empty, check_leaves, prove_nowhere
+from lipcert.proof.leaves import BASIS, BY_INTERVALS, BY_LINES, COEFFICIENTS, Empty, Leaf, check_leaves, prove_nowhere
 from lipcert.proof.tree import Tree
 from lipcert.proof.verify import verify
 from lipcert.rounding import Array
+from lipcert.search.settings import Settings
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net
 from tests.trees import leaves_of, tree_of
@@ -270,3 +275,21 @@ def test_cells_are_judged_in_other_processes_too() -> None:
         np.testing.assert_allclose(answer.uppers, serial.uppers, rtol=1e-9)
         np.testing.assert_array_equal(answer.count, serial.count)
         assert answer.half(79).cell is cells[79]
+
+
+def test_a_cell_whose_linear_program_had_no_time_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It must not be given up because a slice of `auto` ended: a longer one decides it."""
+
+    def hurried(problem: Problem, node: Node, refusals: Refusals, budget: Budget) -> tuple[Array | None, Leaf | None]:
+        return (None, None) if budget.left() < REALISE_SECONDS else realise(problem, node, refusals, budget)
+
+    monkeypatch.setattr(searching, "realise", hurried)
+    net = scaled_net(2, 5, 4, 1, seed=0)
+    search = CellSearch(Problem.of(net, Everywhere(), 0, "inf"), Bracket(Settings()), local())
+    while not search.waits:
+        search.run(Budget.of_seconds(0.5 * REALISE_SECONDS))
+        assert not search.stuck
+    assert search.state.open == len(search.late)
+    search.run(Budget.of_seconds(30.0 * REALISE_SECONDS))
+    assert search.outcome().closed
+    assert (search.done, search.stuck) == (True, [])

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.problem.network import Network
-from lipcert.problem.region import Box, Region, ball_of, hull, restricted
+from lipcert.problem.region import Region, ball_of, hull, restricted
 from lipcert.rounding import TINY, gamma
 
 Signs = tuple[NDArray[np.int8], ...]  # by hidden block: 1 where z >= 0, -1 where z <= 0, 0 where nothing is fixed
@@ -46,6 +46,13 @@ class Cell:
     def fixed(self) -> int:
         """How many signs are fixed."""
         return sum(int(np.count_nonzero(s)) for s in self.signs)
+
+
+def with_signs(cells: Sequence[Cell]) -> NDArray[np.bool_]:
+    """Which of the cells have a fixed sign; parts of a box have the very signs of the box."""
+    seen = {id(cell.signs): cell for cell in cells}
+    known = {key: any(bool(s.any()) for s in cell.signs) for key, cell in seen.items()}
+    return np.array([known[id(cell.signs)] for cell in cells], dtype=bool)
 
 
 def whole(net: Network, region: Region) -> Cell:
@@ -93,9 +100,7 @@ def halves(cell: Cell, split: Split) -> tuple[Cell, Cell]:
     if split.layer == 0:
         box = hull(cell.region)
         assert box is not None
-        hi, lo = box.hi.copy(), box.lo.copy()
-        hi[split.index] = lo[split.index] = split.value
-        below, above = (restricted(cell.region, Box.from_bounds(*ends)) for ends in ((box.lo, hi), (lo, box.hi)))
+        below, above = (restricted(cell.region, half) for half in box.halves(split.index, split.value))
         return Cell(below, cell.signs), Cell(above, cell.signs)
     return _with_sign(cell, split, -1), _with_sign(cell, split, 1)
 

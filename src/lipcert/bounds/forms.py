@@ -110,8 +110,12 @@ class HalfSpaces:
     def count(self) -> int:
         return int(self.h.shape[1])
 
-    def rows(self, k: NDArray[np.int64]) -> HalfSpaces:
+    def rows(self, k: slice | NDArray[np.int64]) -> HalfSpaces:
         return HalfSpaces(self.H[k], self.h[k], self.neuron[k])
+
+    def copied(self) -> HalfSpaces:
+        """The same numbers in arrays of their own."""
+        return HalfSpaces(self.H.copy(), self.h.copy(), self.neuron.copy())
 
     def with_signs(self, above: LinearForms, signs: NDArray[np.int8], neuron: NDArray[np.int64]) -> HalfSpaces:
         """These and the half-spaces of some neurons: `above` are forms above z (first half) and -z (second half).

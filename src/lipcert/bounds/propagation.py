@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.cell import Cell, Signs, beside, first_cell, whole
+from lipcert.bounds.cell import Cell, Signs, beside, first_cell, whole, with_signs
 from lipcert.bounds.choice import chosen_way, forms_pay, zonotope_work
 from lipcert.bounds.forms import HalfSpaces, no_sides, pushed, stacked
 from lipcert.bounds.gradients import gradient_bounds, gradient_magnitudes, slope_bounds
@@ -66,9 +66,14 @@ class Bounds:
         """The pre-activation bounds of one cell, as the relaxations take them."""
         return tuple(z.rows(k) for z in self.pre)
 
-    def rows(self, k: NDArray[np.int64]) -> Bounds:
+    def rows(self, k: slice | NDArray[np.int64]) -> Bounds:
         """The bounds of some of the cells."""
         return Bounds(tuple(z.rows(k) for z in self.pre), self.sides.rows(k), self.empty[k], self.cut_short)
+
+    def copied(self) -> Bounds:
+        """The same numbers in arrays of their own: views would keep a whole batch in memory."""
+        pre = tuple(Interval(z.lo.copy(), z.hi.copy()) for z in self.pre)
+        return Bounds(pre, self.sides.copied(), self.empty.copy(), self.cut_short)
 
 
 def joined(pieces: Sequence[Bounds]) -> Bounds:
@@ -99,7 +104,7 @@ def bounds_of(net: Network, cells: Sequence[Cell], known: tuple[Interval, ...] |
     if known is None:
         step = max(16, _CELLS // longest_side(net.blocks) ** 2)
         return joined([ForwardPass(net, cells[k : k + step]).run() for k in range(0, len(cells), step)])
-    batches = _batches(net, np.array([any(s.any() for s in cell.signs) for cell in cells]), known)
+    batches = _batches(net, with_signs(cells), known)
     pieces = [ForwardPass(net, [cells[k] for k in own]).run(tuple(z.rows(own) for z in known)) for own in batches]
     if len(pieces) == 1:
         return (
@@ -170,17 +175,19 @@ class ForwardPass:
     ) -> None:
         self.net, self.every, self.joint, self.budget = net, every, joint, budget
         if isinstance(cells, Interval):
-            count, self.box, self.ball = len(cells.lo), cells, None
-            self.signs: Signs = tuple(np.zeros((1, b.width), dtype=np.int8) for b in net.hidden)
+            count, self.box, self.ball, signed = len(cells.lo), cells, None, False
         else:
             count, (self.box, self.ball) = len(cells), _domain(net, cells)
+            signed = bool(with_signs(cells).any())
+        self.signs: Signs = tuple(np.zeros((1, b.width), dtype=np.int8) for b in net.hidden)
+        if signed and not isinstance(cells, Interval):
             self.signs = tuple(_stack([c.signs[k] for c in cells]) for k in range(net.depth))
         bounded = bool(np.isfinite(self.box.lo).all())
         self.forms = forms and bounded
         self.zonotopes = ZonotopePass(net, self.box, self.ball, symbols) if symbols and bounded else None
         self.stages: list[BoundedBlock] = []
         self.sides = no_sides(count, net.inputs) if isinstance(cells, Interval) else _of_regions(net, cells)
-        self.fixed = self.sides.count > 0 or any(bool(s.any()) for s in self.signs)
+        self.fixed = self.sides.count > 0 or signed
         self.empty = np.zeros(count, dtype=bool)
         self.cut_short = False
 
@@ -227,12 +234,13 @@ class ForwardPass:
         """
         mine = np.ones(z.lo.shape, dtype=bool) if self.every else ((z.lo < 0) & (z.hi > 0)) | (signs != 0)
         lo, hi = z.lo.copy(), z.hi.copy()
+        own_signs = np.broadcast_to(signs, lo.shape)
         before = sum(s.block.width for s in self.stages)
         for own in self._some_neurons(block, mine, bool(signs.any())):
             above = forms_above(block, own, self.stages, self.box)
             rows = np.broadcast_to(own, (len(lo), own.shape[-1]))
             if self.fixed:
-                self.sides = self.sides.with_signs(above, np.take_along_axis(signs, rows, axis=1), before + rows)
+                self.sides = self.sides.with_signs(above, np.take_along_axis(own_signs, rows, axis=1), before + rows)
             top = above.largest(self.box, self.ball, self.joint)
             if self.sides.count:
                 top = np.minimum(top, pushed(above, self.sides, self.box).largest(self.box, self.ball))

@@ -87,5 +87,5 @@ class Exact(Method):
             bracket.note("too many open neurons and inputs for branch and bound; use tight")
         for engine in engines:
             engine.conclude()
-        if not bracket.closed() and budget.over():
+        if not bracket.closed() and (budget.over() or any(not engine.ended for engine in engines)):
             bracket.out_of_budget(budget)

@@ -15,6 +15,7 @@ from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import CellSearch
 from lipcert.method.branching import refusal as cells_refusal
+from lipcert.method.branching.realise import REALISE_SECONDS
 from lipcert.method.cheap import Linear
 from lipcert.method.lower import look, seconds_of_a_search
 from lipcert.method.relaxed import RELAXED, Relaxed
@@ -194,8 +195,11 @@ class CellEngine(Engine):
         self.outcome: SearchOutcome | None = None
 
     def least(self, budget: Budget) -> float:
-        """Seconds of the first cell and its halves; a search that has begun can use any time."""
-        return 0.0 if self.state is not None else budget.expected(3.0 * cell_operations(self._searched[0]))
+        """Seconds of the first cell and its halves; a search that has begun can use any time, but for the linear
+        programs that had too little."""
+        if self.state is None:
+            return budget.expected(3.0 * cell_operations(self._searched[0]))
+        return REALISE_SECONDS if self.state.waits else 0.0
 
     @property
     def _searched(self) -> tuple[Problem, float]:

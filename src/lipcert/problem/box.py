@@ -60,6 +60,21 @@ class Box:
         box._freeze(low, high, low / 2 + high / 2, high / 2 - low / 2, np.shape(lo))
         return box
 
+    def halves(self, i: int, value: float) -> tuple[Box, Box]:
+        """Both parts of the box, cut where coordinate i has a value between its ends; nothing is checked again."""
+        hi, lo = self.hi.copy(), self.lo.copy()
+        hi[i] = lo[i] = value
+        return self._part(self.lo, hi), self._part(lo, self.hi)
+
+    @staticmethod
+    def _part(lo: Array, hi: Array) -> Box:
+        part = Box.__new__(Box)
+        for name, kept in (("lo", lo), ("hi", hi), ("center", lo / 2 + hi / 2), ("radius", hi / 2 - lo / 2)):
+            kept.flags.writeable = False
+            object.__setattr__(part, name, kept)
+        object.__setattr__(part, "shape", lo.shape)
+        return part
+
     def _freeze(self, lo: Array, hi: Array, center: Array, radius: Array, shape: tuple[int, ...]) -> None:
         for name, value in (("lo", lo), ("hi", hi), ("center", center), ("radius", radius)):
             kept = np.array(value, dtype=np.float64)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds import Interval, Split, halves
-from lipcert.method.branching.judge import Half, judge_together
+from lipcert.method.branching.judge import Judged, judge_together
 from lipcert.method.branching.node import Node
 from lipcert.problem.network import Network
 from lipcert.problem.problem import Problem
@@ -31,7 +31,8 @@ class Halves:
     """A split and its two cells."""
 
     split: Split
-    both: tuple[Half, Half]
+    judged: Judged
+    first: int  # the number of the lower one among the judged cells; the upper one is next
 
 
 def splits_boxes(net: Network, node: Node) -> bool:
@@ -47,16 +48,25 @@ def splits_boxes(net: Network, node: Node) -> bool:
     return box.size <= BOXES_UP_TO and (net.depth > 1 or not node.open)
 
 
-def candidates(net: Network, node: Node) -> list[Split]:
-    """The best coordinate of a box with few inputs; neurons where few signs are open, where boxes did not help (all
+def coordinate_cuts(net: Network, nodes: list[Node]) -> list[Split | None]:
+    """For every node the best coordinate of its box, in the middle; None where there is none, or boxes are not cut."""
+    found: list[Split | None] = [None] * len(nodes)
+    boxes = {k: box for k, node in enumerate(nodes) if splits_boxes(net, node) and (box := hull(node.cell.region))}
+    if not boxes:
+        return found
+    lo, hi = (np.stack([getattr(box, end) for box in boxes.values()]) for end in ("lo", "hi"))
+    best = best_coordinates(lo, hi, np.stack([nodes[k].coordinates for k in boxes]))
+    middle = lo / 2 + hi / 2
+    for row, (k, i) in enumerate(zip(boxes, best.tolist(), strict=True)):
+        found[k] = None if i == NEVER else Split(0, i, float(middle[row, i]))
+    return found
+
+
+def candidates(net: Network, node: Node, cut: Split | None) -> list[Split]:
+    """The best cut of a box with few inputs; neurons where few signs are open, where boxes did not help (all
     kinks may meet on one line), or where there are no such boxes."""
-    box, boxes = hull(node.cell.region), splits_boxes(net, node)
-    splits = []
-    if boxes:
-        assert box is not None
-        i = int(best_coordinates(box.lo[None], box.hi[None], node.coordinates[None])[0])
-        if i != NEVER:
-            splits.append(Split(0, i, float(box.lo[i] / 2 + box.hi[i] / 2)))
+    boxes = splits_boxes(net, node)
+    splits = [] if cut is None else [cut]
     if splits and node.open > SIGNS_BESIDE_BOXES and node.idle < BOXES_IDLE:
         return splits
     score = node.neurons if node.doubt is None else node.neurons * (0.02 + node.doubt)
@@ -92,7 +102,8 @@ class Tried:
 
 def try_splits(problem: Problem, nodes: list[Node], threshold: float, executor: Executor) -> Tried:
     """For every node the candidate whose halves are best by the cheap bounds."""
-    splits = [candidates(problem.network, node) for node in nodes]
+    net = problem.network
+    splits = [candidates(net, *pair) for pair in zip(nodes, coordinate_cuts(net, nodes), strict=True)]
     pairs = [(node, split) for node, some in zip(nodes, splits, strict=True) for split in some]
     if not pairs:
         return Tried([None] * len(nodes), 0, 0.0, 0)
@@ -112,7 +123,7 @@ def try_splits(problem: Problem, nodes: list[Node], threshold: float, executor: 
             answers.append(None)
             continue
         k = start + int(np.argmin(cost[start : start + len(some)]))
-        answers.append(Halves(some[k - start], (judged.half(2 * k), judged.half(2 * k + 1))))
+        answers.append(Halves(some[k - start], judged, 2 * k))
         start += len(some)
     return Tried(answers, len(cells), float(judged.free.mean()), judged.bounds.sides.count)
 

@@ -63,7 +63,7 @@ class Judged:
 
     def half(self, k: int) -> Half:
         """Cell k."""
-        bounds = self.bounds.rows(np.array([k]))
+        bounds = self.bounds.rows(slice(k, k + 1)).copied()
         ranks = self.free[k].copy(), self.neurons[k].copy(), self.coordinates[k].copy()  # views would keep the batch
         return Half(self.cells[k], float(self.uppers[k]), int(self.count[k]), bounds, *ranks)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -50,11 +51,12 @@ class CellTree(GrowingTree):
         """Write down the proof of an open cell."""
         self.own[node.number], self.proofs[node.number] = node.own, node.leaf
 
-    def divide(self, node: Node, split: Split) -> tuple[int, int]:
-        """The numbers of both halves of a cell."""
-        self.proofs += [BY_LINES, BY_LINES]
-        below, above = self.split(np.array([node.number]), np.array([number_of(self.net, split)]), split.value)
-        return int(below), int(above)
+    def divide(self, nodes: Sequence[Node], splits: Sequence[Split], uppers: Array) -> list[int]:
+        """The numbers of both halves of every cell, one pair after the other; `uppers` are bounds of them by lines."""
+        self.proofs += [BY_LINES] * (2 * len(nodes))
+        where, values = [number_of(self.net, split) for split in splits], [split.value for split in splits]
+        numbers = self.split(np.array([node.number for node in nodes]), np.array(where), np.array(values), own=uppers)
+        return [int(number) for number in numbers]
 
     def certificate(self, problem: Problem) -> Certificate:
         """The certificate of the tree: the smallest one for the bound, as a proved cell needs no halves."""

@@ -99,13 +99,19 @@ class CellSearch(BestFirst):
         first = judged(problem, [cell], bounds).half(0)
         self.tree, self.refusals = CellTree(self.net), Refusals(self.net)
         self.stuck: list[float] = []  # the bounds of cells that nothing can be done about
+        self.late: list[Node] = []  # cells whose linear program may have had too little time: the next run asks again
         self.each = cell_operations(problem)
-        self._push(self._node(first, min(first.upper, bracket.upper), 0))
+        root = self._node(first, min(first.upper, bracket.upper), 0)
+        self.tree.prove(root)
+        self._push(root)
 
     def begin(self) -> None:
         """Start from the best witness that is known by now."""
         if self.bracket.witness is not None and self.bracket.witness.value > self.lower:
             self.witness = self.bracket.witness
+        late, self.late = self.late, []
+        for node in late:
+            self._push(node)
         self.report()
 
     @property
@@ -120,17 +126,26 @@ class CellSearch(BestFirst):
     @property
     def upper(self) -> float:
         """The largest bound of all cells: the open ones, those under way, and the closed ones; the price is added."""
-        under_way = (n.upper for n in self.under_way.values())
-        return max([self.threshold, *self.stuck, *under_way, self.queue.top]) + self.price
+        others = (n.upper for n in (*self.under_way.values(), *self.late))
+        return max([self.threshold, *self.stuck, *others, self.queue.top]) + self.price
 
     @property
     def done(self) -> bool:
-        """Whether there is nothing left to split."""
+        """Whether there is nothing left to split, in this run or in another one."""
+        return not self.late and self._idle
+
+    @property
+    def waits(self) -> bool:
+        """Whether all that is left needs a longer run."""
+        return bool(self.late) and self._idle
+
+    @property
+    def _idle(self) -> bool:
         return not self.under_way and self.queue.top <= self.threshold
 
     def step(self) -> bool:
         """Hand the worst cells to the executor for a relaxation, or split them, and take in what has come back."""
-        if self.done:
+        if self._idle:
             return False
         self._split(self._take())
         self._collect()
@@ -206,18 +221,23 @@ class CellSearch(BestFirst):
                 self._close(node, leaf)
         ready = [node for node, leaf in zip(nodes, known, strict=True) if leaf is None and not self._decided(node)]
         tried = try_splits(self.problem, ready, self.threshold, self.executor)
+        found = [(node, halves) for node, halves in zip(ready, tried.best, strict=True) if halves is not None]
         for node, halves in zip(ready, tried.best, strict=True):
-            if halves is None and self.budget.over():
-                self._push(node)  # its linear program may have had no time: it is asked again
+            if halves is None and self._hurried:
+                self.late.append(node)
             elif halves is None:
                 self.stuck.append(node.upper)
-            else:
-                self._divide(node, halves)
-        self._offer_centers([half.cell for halves in tried.best if halves is not None for half in halves.both])
+        self._divide(found)
+        self._offer_centers([halves.judged.cells[halves.first + k] for _, halves in found for k in range(2)])
         self.budget.charge(tried.cells * self.each * (CELL_CLOSED + CELL_OPEN * tried.open))
         self.budget.charge(look_operations(self.problem, tried), SPARSE)
         self.budget.charge(CELL_CALLS * (tried.cells + len(nodes)), SCALAR)
         self.worth.split(self.budget.effort() - start, len(nodes))
+
+    @property
+    def _hurried(self) -> bool:
+        """Whether a linear program of the last cells may have had less time than it should have."""
+        return self.budget.over() or (not self.budget.repeatable and self.budget.left() < REALISE_SECONDS)
 
     def _decided(self, node: Node) -> bool:
         """A cell without open signs has one gradient: it holds a point, or it is empty. One of the whole space with few
@@ -239,21 +259,27 @@ class CellSearch(BestFirst):
         node.own, node.upper, node.leaf = 0.0, 0.0, leaf
         self.tree.prove(node)
 
-    def _divide(self, node: Node, found: Halves) -> None:
-        numbers = self.tree.divide(node, found.split)
-        for half, number in zip(found.both, numbers, strict=True):
-            child = self._node(half, min(node.upper, half.upper), number)
+    def _divide(self, found: list[tuple[Node, Halves]]) -> None:
+        """Write down both halves of every node, and open those that are above the threshold."""
+        if not found:
+            return
+        nodes, splits = [node for node, _ in found], [halves.split for _, halves in found]
+        uppers = np.concatenate([halves.judged.uppers[halves.first : halves.first + 2] for _, halves in found])
+        numbers, threshold = self.tree.divide(nodes, splits, uppers), self.threshold
+        for k, number in enumerate(numbers):
+            node, halves = found[k // 2]
+            own = float(uppers[k])
+            if min(node.upper, own) <= threshold:
+                continue
+            child = self._node(halves.judged.half(halves.first + k % 2), min(node.upper, own), number)
             child.cuts, child.doubt = node.cuts, node.doubt
-            if found.split.layer == 0 and child.own > BOXES_GAIN * node.own:
+            if halves.split.layer == 0 and own > BOXES_GAIN * node.own:
                 child.idle = node.idle + 1
-            if child.upper > self.threshold:
-                self._push(child)
+            self._push(child)
 
     def _node(self, half: Half, upper: float, number: int) -> Node:
         ranks = (half.free, half.neurons, half.coordinates)
-        node = Node(half.cell, half.bounds, upper, half.upper, BY_LINES, half.open, *ranks, number)
-        self.tree.prove(node)
-        return node
+        return Node(half.cell, half.bounds, upper, half.upper, BY_LINES, half.open, *ranks, number)
 
     def _push(self, node: Node) -> None:
         self.queue.push(node, node.upper, node.own)
@@ -292,7 +318,9 @@ class CellSearch(BestFirst):
 
     @property
     def state(self) -> SearchState:
-        return SearchState(self.lower, self.upper, len(self.queue) + len(self.under_way), len(self.tree))
+        return SearchState(
+            self.lower, self.upper, len(self.queue) + len(self.under_way) + len(self.late), len(self.tree)
+        )
 
     def end(self) -> None:
         """Take back the relaxations that are under way."""
