@@ -13,9 +13,10 @@ from lipcert import Box, Everywhere, Network
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
 from lipcert.method.first_order import FirstOrder
-from lipcert.method.planning import first_order_fits, plan, whole_step
+from lipcert.method.planning import first_order_fits, has_parts, plan_whole, whole_step
+from lipcert.method.resume import ResumeState
 from lipcert.method.solving import Task
-from lipcert.method.tight import ResumeState, Tight
+from lipcert.method.tight import Tight
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof import Certificate
@@ -178,7 +179,8 @@ def test_when_it_is_taken() -> None:
     for problem, taken in ((large, True), (small, False)):
         step = whole_step(problem)
         assert first_order_fits(problem, step.order, budget) is taken
-    (step,) = plan(large, budget)
+    (step,) = plan_whole(large, budget, "tight")
+    assert not has_parts(large, budget)
     assert step.whole
     assert budget.expected(step.operations) > budget.left()
     reached = Problem.of(random_net(0, 640, 300), Box(np.zeros(640), 100.0))
@@ -189,15 +191,16 @@ def test_when_it_is_taken() -> None:
 def test_tight_keeps_its_rounds_between_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lipcert.method.planning.FIRST_ORDER_FROM", 0)
     problem, state = Problem.of(random_net(4, 6, 6), REGIONS[0]), ResumeState()
-    method, bracket = Tight(slopes=False, state=state, parts=True), Keeping()
+    method, bracket = Tight(slopes=False, state=state), Keeping()
     method.run(problem, bracket, Budget.of_work(1.0))
-    rounds, kept = state.solves[FirstOrder], state.task
+    step = state.steps[True]
+    rounds, kept = step.solves[FirstOrder], step.task
     assert isinstance(rounds, FirstOrder)
     assert rounds.run is not None
     before = rounds.run.round
     method.run(problem, bracket, Budget.of_work(1.0))
-    assert state.solves[FirstOrder] is rounds
-    assert state.task is kept
+    assert state.steps[True].solves[FirstOrder] is rounds
+    assert state.steps[True].task is kept
     assert rounds.run.round > before
 
 

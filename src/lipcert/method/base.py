@@ -36,10 +36,6 @@ class Method:
         """None when the method covers the problem, else one line that says why not and what to use instead."""
         return None
 
-    def least(self, problem: Problem, budget: Budget) -> float:  # noqa: ARG002 - methods that know it say it
-        """Seconds until the first bound, where a shorter run would prove nothing."""
-        return 0.0
-
     def cost(self, problem: Problem) -> float:
         """The expected work in nominal seconds (`budget`)."""
         raise NotImplementedError

@@ -30,7 +30,7 @@ class FirstOrder:
     def __init__(self, options: FirstOrderOptions | None = None) -> None:
         self.options = options or FirstOrderOptions()
         self.run: FirstOrderRun | None = None
-        self.best = np.inf  # the best bound proved by these rounds
+        self.best = self.dual = np.inf  # the best bound of these rounds, proved, and promised
         self.seconds = 0.0  # that the last bound took
 
     def least(self, budget: Budget) -> float | None:  # noqa: ARG002 - as every kept solve says it
@@ -74,6 +74,7 @@ class FirstOrder:
         run, before = self.run, budget.now()
         assert run is not None
         dual = run.dual(self._steps())
+        self.dual = min(self.dual, dual.value)
         if dual.value < self.best * worth:
             cut, multipliers = with_triangles(task, run, dual)
             with threads_for(task.order):
