@@ -102,6 +102,7 @@ class _WarmStart:
     """Keeps multipliers and vectors between turns; the next rounds start from them."""
 
     start: object = None
+    dual = np.inf
 
     def least(self, budget: Budget) -> float | None:  # noqa: ARG002 - as every kept solve says it
         """No time at all, once there are multipliers."""

@@ -130,6 +130,15 @@ def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = T
     return None if refused is not None else SlopeSolves(problem, chosen, bracket, budget)
 
 
+def first_seconds(problem: Problem, budget: Budget) -> float:
+    """Seconds of a greedy pass and its proof, before anything is known about the network of the open neurons."""
+    small = collapse(problem) if problem.facts.preactivations is not None and not cut_short(problem) else None
+    fewest = min(
+        ((1 + tries_of(p)) * proof_operations(orders_of(p)) for p in (problem, *([small.problem] if small else ()))),
+    )
+    return budget.expected(fewest)
+
+
 def proof_operations(orders: tuple[int, ...]) -> float:
     """Operations of one proof, or of one greedy pass, with the calls around its pieces."""
     calls = SLOPES_CALLS * len(orders) * RATES[DENSE] / RATES[SCALAR]
@@ -177,15 +186,37 @@ class SlopeSolves:
         self.table: Array | None = None
         self.floor = 0.0  # lower bound of the largest of all cases
         self.questions: dict[Place, _Question] = {}
-        self.alive = False  # whether a solver moved in the last call and may move further
+        self.ended = False  # whether nothing is left to do, however long a call is
 
     def advance(self, budget: Budget) -> bool:
         """Go on within a budget; whether nothing is left to do."""
-        self.budget, self.alive = budget, False
+        self.budget = budget
         if not self.problem.has_cases:
-            return self.solve((WHOLE, WHOLE), budget)
+            in_time = self.solve((WHOLE, WHOLE), budget)
+            self.ended = self.questions[WHOLE, WHOLE].solver.ended
+            return in_time
         self.solve((WHOLE, WHOLE), budget.share(CASE_SHARE))
-        return self.cases()
+        moves = self._moves()
+        in_time = self.cases()
+        self.ended = in_time and (self._moves() == moves or all(q.solver.ended for q in self.questions.values()))
+        return in_time
+
+    def least(self, budget: Budget) -> float:
+        """Seconds of the next move of the solver of the whole, with a proof."""
+        question = self.questions.get((WHOLE, WHOLE))
+        if question is None or self.problem.has_cases:
+            return 0.0
+        proof = tries_of(question.problem) * proof_operations(question.program.orders)
+        return budget.expected(proof) + question.solver.least(budget)
+
+    @property
+    def promised(self) -> float:
+        """The bound that the best multipliers of the whole promise, proved or not."""
+        question = self.questions.get((WHOLE, WHOLE))
+        return math.inf if question is None else question.solver.best
+
+    def _moves(self) -> int:
+        return sum(question.solver.moves for question in self.questions.values())
 
     def _question(self, place: Place) -> _Question:
         """The question of a place, new or to be continued. Other solvers give back their memory but the multipliers."""
@@ -205,7 +236,7 @@ class SlopeSolves:
             return True
         proof = budget.expected(tries_of(question.problem) * proof_operations(question.program.orders))
         watcher = _SlopeWatcher(self, question, passes_only)
-        within, moves = budget.upto(max(budget.left() - proof, 0.0)), question.solver.moves
+        within = budget.upto(max(budget.left() - proof, 0.0))
         try:
             last = question.solver.run(within, watcher)
         except _FAILURES as error:
@@ -219,7 +250,6 @@ class SlopeSolves:
             return True
         if last is not question.proved:
             self.prove(question, last)
-        self.alive = self.alive or (not question.solver.ended and question.solver.moves > moves)
         return not within.over()
 
     def prove(self, question: _Question, multipliers: SlopeMultipliers) -> None:
