@@ -24,6 +24,7 @@ from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.balls.arithmetic import case_table, check_arithmetic
 from lipcert.proof.balls.cells import Hint, box_is_proved, region_bounds
 from lipcert.proof.balls.collapsed import proved_collapse
+from lipcert.proof.balls.margins import offset_margin
 from lipcert.proof.balls.numbers import BITS, above, float_above, load_flint
 from lipcert.proof.balls.rows import check_multipliers, check_rows
 from lipcert.proof.balls.slopes import check_part
@@ -236,8 +237,10 @@ def _check(proof: MarginProof, net: Network, region: Place) -> float:
     found = region_bounds(Problem.of(longer, region, 0), joint_bounds(longer, region)).pre
     if not proof.multipliers:
         return float(found[-1].hi[0])
-    if not applies(net) or proof.keep < 0:
+    if not applies(net):
         return math.inf
+    if proof.keep < 0:
+        return offset_margin(net, region, proof.c, tuple(found), proof.multipliers)
     problem = Problem.of(net, region, proof.c).on(region, tuple(found[: net.depth]))
     question = margin(problem, proof.keep)
     relaxation = question.relaxation
