@@ -8,7 +8,6 @@ import pytest
 import lipcert
 from lipcert import Box, Everywhere, Network, Status
 from lipcert.budget import Budget
-from lipcert.method import relaxed
 from lipcert.method.bracket import Bracket
 from lipcert.method.engines import RelaxationEngine
 from lipcert.method.relaxed import Relaxed
@@ -19,7 +18,7 @@ from lipcert.method.tight import Tight
 from lipcert.problem.problem import Problem
 from lipcert.proof.multipliers import prove
 from lipcert.relaxation.model import Relaxation
-from lipcert.relaxation.specification import Specification
+from lipcert.relaxation.specification import Specification, build
 from lipcert.solver import Progress, choose_solver
 from lipcert.solver import Status as SolverStatus
 from lipcert.solver.rank_two import Options, solve_rank_two
@@ -151,13 +150,12 @@ def test_slices_of_a_relaxation_go_on_with_what_was_built(monkeypatch: pytest.Mo
     """Each slice is as short as the engine says; together they build once, and prove what one long run proves."""
     problem = Problem.of(network(), Box(np.zeros(12), 0.2))
     whole, bracket, builds = Bracket(), Bracket(), list[int]()
-    make = relaxed.build
 
     def counted(problem: Problem, specification: Specification) -> Relaxation:
         builds.append(1)
-        return make(problem, specification)
+        return build(problem, specification)
 
-    monkeypatch.setattr(relaxed, "build", counted)
+    monkeypatch.setattr("lipcert.method.relaxed.build", counted)
     named("hr2").run(problem, whole, Budget.of_work(20.0))
     builds.clear()
     engine = RelaxationEngine(problem, bracket, Relaxed("hr2", "", state=ResumeState()))
