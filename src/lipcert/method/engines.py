@@ -20,7 +20,7 @@ from lipcert.method.lower import look, seconds_of_a_search
 from lipcert.method.planning import LARGEST_ORDER, expected_order, has_parts
 from lipcert.method.relaxed import RELAXED, Relaxed
 from lipcert.method.resume import ResumeState
-from lipcert.method.slopes import Slopes, SlopeSolves, first_seconds, run_slopes
+from lipcert.method.slopes import AnySolves, Slopes, first_seconds, run_slopes
 from lipcert.method.solving import build_operations
 from lipcert.method.tight import Tight
 from lipcert.method.turns import Engine
@@ -306,7 +306,7 @@ class SlopeEngine(Engine):
     def __init__(self, problem: Problem, bracket: Bracket, sharper: Sharpening) -> None:
         super().__init__()
         self.problem, self.bracket, self.sharper = problem, bracket, sharper
-        self.state: SlopeSolves | None = None
+        self.state: AnySolves | None = None
 
     def least(self, budget: Budget) -> float:
         """Seconds of the next move; before there is one, those of a greedy pass and its proof."""
