@@ -15,7 +15,7 @@ from typing import Union
 import numpy as np
 
 from lipcert.bounds import cut_short, preactivations
-from lipcert.bounds.collapse import collapse
+from lipcert.bounds.collapse import collapse, collapsed_before
 from lipcert.bounds.propagation import slopes
 from lipcert.budget import Budget
 from lipcert.method.base import Method
@@ -155,10 +155,9 @@ def first_seconds(problem: Problem, budget: Budget) -> float:
     chain = _wide_chain(problem)
     if chain is not None:
         return budget.expected(PROOF * chain.operations)
-    small = collapse(problem) if problem.facts.preactivations is not None and not cut_short(problem) else None
-    fewest = min(
-        ((1 + tries_of(p)) * proof_operations(orders_of(p)) for p in (problem, *([small.problem] if small else ()))),
-    )
+    small = collapsed_before(problem)
+    each = [problem] if small is None else [problem, small.problem]
+    fewest = min((1 + tries_of(p)) * proof_operations(orders_of(p)) for p in each)
     return budget.expected(fewest)
 
 
