@@ -15,6 +15,7 @@ import numpy as np
 
 from lipcert.bounds import cut_short, preactivations
 from lipcert.bounds.collapse import collapse
+from lipcert.bounds.gradients import unbounded_slope
 from lipcert.bounds.propagation import slopes
 from lipcert.budget import Budget
 from lipcert.method.base import Method
@@ -106,11 +107,16 @@ def first_pass(problem: Problem, bracket: Bracket, budget: Budget) -> None:
 
 
 def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = True) -> SlopeSolves | None:
-    """The work on this problem. None if a proof is too large or takes too long, or if the bounds were cut short."""
+    """The work on this problem.
+
+    None if a proof is too large or takes too long, if the bounds were cut short, or if some slope has no bound.
+    """
     bracket.enter(Slopes.name)
     preactivations(problem, budget)
     if cut_short(problem):  # a checker has better ones: other neurons
         bracket.out_of_budget(budget)
+        return None
+    if unbounded_slope(problem.network, preactivations(problem)) is not None:
         return None
     small = collapse(problem, budget)
     chosen, orders, tries = problem, orders_of(problem), tries_of(problem)
