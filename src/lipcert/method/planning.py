@@ -34,6 +34,7 @@ from lipcert.solver.costs import CONDENSED, ITERATIONS, iteration_operations
 
 # Measured on ERAN 3_50, 5_100, 784-1000-1000 and 8 x 1000.
 LARGEST_ORDER = 4000  # order of a moment matrix: one factorisation of its rows takes 1 GB and minutes
+FIRST_ORDER_FROM = 600  # order from which rounds of first order prove more than rounds of cuts in the same time
 HOPELESS_SHARE = 1.3  # share of the call: the lift of a whole map with signs that takes more is not begun
 QUICK = 0.5  # seconds: a whole network that takes less needs no parts
 STEP_MOST = 0.85  # share of the budget that one step may be expected to take
@@ -79,8 +80,16 @@ def plan(problem: Problem, budget: Budget) -> list[Step]:
 
 
 def has_parts(problem: Problem, budget: Budget) -> bool:
-    """Whether parts of the network are worth a look: where the whole takes long."""
-    return _gains(problem) is not None and budget.expected(whole_step(problem).operations) > QUICK
+    """Whether parts of the network are worth a look: where the whole takes long, and has no bound before."""
+    whole = whole_step(problem)
+    long = budget.expected(whole.operations) > QUICK and not first_order_fits(problem, whole.order, budget)
+    return long and _gains(problem) is not None
+
+
+def first_order_fits(problem: Problem, order: int, budget: Budget) -> bool:
+    """Whether first-order rounds solve the relaxation of one hidden layer: where it is large, whatever the time."""
+    one_layer = problem.norm == INF and problem.network.depth == 1
+    return one_layer and order >= FIRST_ORDER_FROM and budget.holds(least_numbers(order))
 
 
 def plan_whole(problem: Problem, budget: Budget, method: str, most: float = math.inf) -> list[Step]:

@@ -143,8 +143,8 @@ class Relaxed(Method):
         self, problem: Problem, bracket: Bracket, budget: Budget, step: Step, look: MomentRounding
     ) -> SolverStatus | None:
         """One relaxation of all or of a part of the network; None where its proof does not fit the budget."""
-        least = 1 if step.whole else step.order  # building takes time too
-        if not self._proof_fits(least, bracket, budget, step):
+        least, room = 1 if step.whole else step.order, self.room(problem, step, budget)  # building takes time too
+        if not self._proof_fits(least, bracket, room, step):
             return None
         task = None if self.state is None else self.state.task(problem, step)
         if task is None:
@@ -153,10 +153,14 @@ class Relaxed(Method):
                 task = Task(problem, specification, build(problem, specification))
         if self.state is not None:
             self.state.begin(task, step)
-        if not self._proof_fits(task.proof_order, bracket, budget, step):
+        if not self._proof_fits(task.proof_order, bracket, room, step):
             return None
         with threads_for(task.order):
             return self.solve(task, bracket, budget, look if step.whole else None)
+
+    def room(self, problem: Problem, step: Step, budget: Budget) -> Budget:  # noqa: ARG002 - tight looks at both
+        """The budget in which a proof must fit for a step to be begun."""
+        return budget
 
     def specification(self, problem: Problem, step: Step) -> Specification:
         """A part of a network is the backward lift of it, without values; tight keeps its name for its cuts."""

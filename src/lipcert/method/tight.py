@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket, BracketView
+from lipcert.method.planning import FIRST_ORDER_FROM, Step, first_order_fits
 from lipcert.method.relaxed import Relaxed
 from lipcert.method.resume import ResumeState
-from lipcert.method.slopes import Slopes, SlopeSolves, run_slopes
+from lipcert.method.slopes import AnySolves, Slopes, run_slopes
 from lipcert.method.solving import CutRounds, OneSolve, OnMoments, Task, rounds_fit, rounds_need
 from lipcert.problem.problem import Problem
+from lipcert.relaxation.one_layer import needs_x
+from lipcert.relaxation.specification import Specification
 from lipcert.search.progress import Status
 from lipcert.solver import Status as SolverStatus
 
@@ -18,7 +22,7 @@ SLOPES_BEFORE_TIGHT = 0.3  # share of the budget, at most, for slopes before met
 
 
 class Tight(Relaxed):
-    """hr2 or the backward lift, then cuts: all triangles, all products, or rounds of what a matrix violates."""
+    """hr2 or the backward lift, then cuts: triangles in rounds of first order, or rounds of what a matrix violates."""
 
     greedy = True
 
@@ -44,33 +48,37 @@ class Tight(Relaxed):
     def of_one_case(self) -> Relaxed:
         return Tight(slopes=False, parts=self.parts, most=self.most)
 
+    def specification(self, problem: Problem, step: Step) -> Specification:
+        """Large relaxations are without x where the box reaches every pattern of signs with ease: x costs time then."""
+        found = super().specification(problem, step)
+        large = found.form == "hr2" and step.whole and step.order >= FIRST_ORDER_FROM
+        return replace(found, values=False) if large and not needs_x(problem) else found
+
+    def room(self, problem: Problem, step: Step, budget: Budget) -> Budget:
+        """Rounds of first order are kept: a slice may take longer than it was given, the whole call may not."""
+        return budget.whole() if step.whole and first_order_fits(problem, step.order, budget) else budget
+
     def solve(self, task: Task, bracket: BracketView, budget: Budget, look: OnMoments | None) -> SolverStatus:
-        """All triangles, all products, rounds of cuts, or one solve, by what fits the budget."""
-        # Imported here, so that importing lipcert stays fast.
-        from lipcert.method.one_layer import AllProducts, AllTriangles, products_fit, products_need, triangles_fit
+        """Rounds of first order where the relaxation is large; else rounds of cuts, or one solve, whichever fits."""
+        from lipcert.method.first_order import FirstOrder  # here, so that importing lipcert stays fast
 
         solver, whole = bracket.settings.solver, task.specification.reduction is None
         state = self.kept(task)
         state.needs = None
-        if whole and triangles_fit(task, solver, budget):
-            return state.advance(AllTriangles, task, bracket, budget, look)
-        if whole and products_fit(task, solver, budget):
-            return state.advance(AllProducts, task, bracket, budget, look)
+        if whole and solver == "auto" and first_order_fits(task.problem, task.order, budget):
+            return state.advance(FirstOrder, task, bracket, budget, look)
         stopped = state.solves.get(OneSolve)
         if CutRounds in state.solves or (
             (stopped is None or stopped.least(budget) is None) and rounds_fit(task, solver, budget)
         ):
-            status = state.advance(CutRounds, task, bracket, budget, look)
-            if status is SolverStatus.OPTIMAL:
-                state.needs = products_need(task, solver, budget) if whole else None
-            return status
+            return state.advance(CutRounds, task, bracket, budget, look)
         status = state.advance(OneSolve, task, bracket, budget, look)
         again = state.solves[OneSolve].least(budget)
         state.needs = rounds_need(task, solver, budget) if again is None else again
         return status
 
 
-def _slopes_late(problem: Problem, bracket: Bracket, budget: Budget) -> SlopeSolves | None:
+def _slopes_late(problem: Problem, bracket: Bracket, budget: Budget) -> AnySolves | None:
     """Run method slopes within this budget; None if it came to its end or could not begin."""
     work = run_slopes(problem, bracket, budget)
     late = bracket.status in (Status.TIME_LIMIT, Status.WORK_LIMIT)
