@@ -13,6 +13,7 @@ from lipcert.problem.problem import Problem
 from lipcert.problem.region import Region
 from lipcert.proof import Certificate, Multipliers
 from lipcert.relaxation.specification import plan_specification
+from lipcert.relaxation.triangles import Triangles
 from lipcert.rounding import Array
 from lipcert.solver import RankTwoResult
 from lipcert.solver.rank_two import Options, solve_rank_two
@@ -117,3 +118,11 @@ def one_layer_cases(draw: st.DrawFn, max_inputs: int = 4, max_neurons: int = 6, 
     if draw(st.integers(0, 3)) == 0:
         radius[rng.integers(p0)] = 0.0
     return net, Box(rng.normal(size=p0), radius), c
+
+
+def all_triangles(size: int) -> Triangles:
+    """Every triangle of so many signs."""
+    a, b, c = (part.ravel() for part in np.meshgrid(*3 * [np.arange(size)], indexing="ij"))
+    nodes = np.stack([a, b, c], axis=1)[(a < b) & (b < c)]
+    signs = np.array([[1, q, r] for q in (1, -1) for r in (1, -1)])
+    return Triangles.of(np.repeat(nodes, 4, axis=0), np.tile(signs, (len(nodes), 1)))

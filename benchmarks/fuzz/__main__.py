@@ -1,7 +1,7 @@
-"""Fuzzing with independent oracles, to be left running: python -m benchmarks.fuzz cheap|deep|ways|relaxations|files|...
+"""Fuzzing with independent oracles, to be left running: python -m benchmarks.fuzz cheap|deep|smooth|ways|files|...
 
-    python -m benchmarks.fuzz cheap|deep|ways|relaxations|files|forged|hostile|folders|all [--count N] [--seed S]
-                              [--first K] [--minutes M] [--out DIR]
+    python -m benchmarks.fuzz cheap|deep|smooth|ways|relaxations|files|forged|hostile|folders|all
+                              [--count N] [--seed S] [--first K] [--minutes M] [--out DIR]
     python -m benchmarks.fuzz again FILE.json
 
 Case K of seed S is always the same. Faults are made small and written to DIR, each with the line that runs it again.
@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.fuzz._harness import Kind, Run, judged
 
-NAMES = ("cheap", "deep", "ways", "relaxations", "files", "forged", "hostile", "folders")
+NAMES = ("cheap", "deep", "smooth", "ways", "relaxations", "files", "forged", "hostile", "folders")
 
 
 def kind_of(name: str) -> Kind[Any]:
@@ -27,6 +27,10 @@ def kind_of(name: str) -> Kind[Any]:
         from benchmarks.fuzz.cheap import Cheap, Deep
 
         return Cheap() if name == "cheap" else Deep()
+    if name == "smooth":
+        from benchmarks.fuzz.smooth import Smooth
+
+        return Smooth()
     if name == "ways":
         from benchmarks.fuzz.ways import Ways
 

@@ -41,6 +41,10 @@ def _tanh_gelu(z: Array, _: float) -> Pair:
     return np.asarray(0.5 * z * (1 + t)), np.asarray(slope)
 
 
+def _power(z: Array, a: float) -> Pair:
+    return np.asarray(np.power(z, a)), np.asarray(a * np.power(z, a - 1))
+
+
 def _mish(z: Array, _: float) -> Pair:
     t, s = np.tanh(np.logaddexp(0, z)), expit(z)
     return z * t, t + z * (1 - t * t) * s
@@ -67,6 +71,14 @@ FUNCTIONS: dict[str, Callable[[Array, float], Pair]] = {
         z * np.clip(z + 3, 0, 6) / 6,
         np.where(z <= -3, 0.0, np.where(z >= 3, 1.0, (2 * z + 3) / 6)),
     ),
+    "power": _power,
+    "exp": lambda z, _: (np.exp(z), np.exp(z)),
+    "log": lambda z, _: (np.log(z), np.where(z > 0, 1 / z, np.nan)),
+    "sin": lambda z, _: (np.sin(z), np.cos(z)),
+    "cos": lambda z, _: (np.cos(z), -np.sin(z)),
+    "atan": lambda z, _: (np.arctan(z), 1 / (1 + z * z)),
+    "sinh": lambda z, _: (np.sinh(z), np.cosh(z)),
+    "cosh": lambda z, _: (np.cosh(z), np.sinh(z)),
 }
 
 
@@ -103,7 +115,9 @@ def jacobians(case: Case, points: Array) -> tuple[Array, NDArray[np.bool_], Arra
         value, slope = FUNCTIONS[f.kind](z, f.alpha)
         values.append(value)
         slopes.append(slope[:, :, None] * G)
-        sizes.append(1.2 * S)  # the slope of GELU and of others goes up to 1.13
+        # The slope of GELU and of others goes up to 1.13; those of powers and exponentials are as they are.
+        steepest = np.max(np.abs(slope), axis=0, where=np.isfinite(slope), initial=1.2)
+        sizes.append(np.minimum(steepest[:, None] * S, np.finfo(np.float64).max ** 0.25))
     return slopes[-1], off, sizes[-1]
 
 

@@ -143,7 +143,7 @@ class Cheap:
             verdict.fault, verdict.detail = "witness outside", f"{found.point!r}"
         J, off, size = jacobians(case, found.point[None, :])
         J, size = (J, size) if case.c is None else ((case.c @ J)[:, None, :], (np.abs(case.c) @ size)[None, :])
-        if off[0] and is_exact(case):
+        if off[0] and is_exact(case) and np.all(np.isfinite(J)):
             own = float(operator_norms(J, case.p, case.q)[0])
             price = float(operator_norms(size[None], case.p, case.q)[0])
             if np.isfinite(own) and not found.value <= own * (1 + SLACK) + 1e-12 * price:

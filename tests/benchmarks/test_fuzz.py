@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -26,7 +27,7 @@ from lipcert.errors import FileFormatError
 from lipcert.polynomial.certificates import stored
 from lipcert.polynomial.certificates.stored import StoredRelaxation
 from lipcert.problem import polytope
-from lipcert.problem.activations import BOUNDED
+from lipcert.problem.activations import BOUNDED, KINDS, elementary
 from lipcert.proof.arithmetic import prove_product
 from lipcert.proof.jacobian import JacobianCertificate
 from lipcert.proof.margins import MarginCertificate
@@ -58,7 +59,7 @@ def test_a_short_run_finds_nothing(name: str, numbers: list[int]) -> None:
     assert sum(run.counts.values()) >= len(numbers)
 
 
-@pytest.mark.parametrize("name", ["cheap", "deep", "ways", "relaxations", "files", "forged", "hostile"])
+@pytest.mark.parametrize("name", ["cheap", "deep", "smooth", "ways", "relaxations", "files", "forged", "hostile"])
 def test_a_case_is_always_the_same(name: str, tmp_path: Path) -> None:
     """Made twice it is the same, and so it is when it was written to files and read again."""
     kind = kind_of(name)
@@ -102,6 +103,27 @@ def test_zonotopes_that_leave_something_out_are_found(monkeypatch: pytest.Monkey
         for number in range(12):
             run.one(number)
     assert any("value outside" in words for words in run.faults)
+
+
+AROUND = elementary.Elementary._around
+LIES: dict[str, tuple[Any, str, Any, Iterable[int]]] = {
+    "domains": (elementary.Power, "defined", lambda _self, lo, _hi: np.ones(lo.shape, dtype=bool), range(3)),
+    "lines": (elementary.Elementary, "_around", lambda self, lo, hi, convex: AROUND(self, lo, hi, ~convex), (80,)),
+    "turning points": (elementary, "_meets", lambda lo, _hi, _quarter: np.zeros(lo.shape, dtype=bool), (116,)),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_about_an_elementary_function_is_found(lie: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    where, name, lying, numbers = LIES[lie]
+    honest, deceived = Run(kind_of("smooth"), seed=3), Run(kind_of("smooth"), seed=3)
+    for number in numbers:
+        honest.one(number)
+        with monkeypatch.context() as changed:
+            changed.setattr(where, name, lying)
+            deceived.one(number)
+    assert honest.faults == []
+    assert any("too small" in words for words in deceived.faults)
 
 
 def test_a_reader_that_breaks_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,11 +297,11 @@ def test_an_honest_folder_is_resumed_below_the_distance_of_another_class() -> No
 
 def test_the_oracle_knows_every_activation() -> None:
     """Its derivatives are those of its own values, by differences."""
-    assert set(FUNCTIONS) == set(BOUNDED)
-    z, h = np.linspace(-4.03, 4.0, 97), 1e-6
-    for function in FUNCTIONS.values():
+    assert set(FUNCTIONS) == set(KINDS)
+    for kind, function in FUNCTIONS.items():
+        z, h = np.linspace(-4.03 if kind in BOUNDED else 0.1, 4.0, 97), 1e-6
         rise = (function(z + h, 0.3)[0] - function(z - h, 0.3)[0]) / (2 * h)
-        np.testing.assert_allclose(function(z, 0.3)[1], rise, atol=1e-7)
+        np.testing.assert_allclose(function(z, 0.3)[1], rise, atol=1e-7, rtol=1e-6)
 
 
 def test_the_oracle_agrees_with_the_network() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks._mixed_integer_program import formulate
+from benchmarks._residual_networks import residual as residual_convolutions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -121,6 +122,21 @@ def test_slack_and_price_in_rational_arithmetic(case: Case) -> None:
     rounded = chain_rule(tiny, [[Fraction(int(e)) for e in u] for u in signs], np.ones(1))
     assert sum(abs(a - b) for a, b in zip(true, rounded, strict=True)) <= Fraction(small.price)
     assert small.price <= 1e-11 * (1 + small.scale)
+
+
+def test_deep_convolutions_collapse_with_a_price_that_is_seen() -> None:
+    """A price above 1e-7 is taken where little of a large network is left, and spectral norms are asked for then."""
+    net = residual_convolutions(2, 16)
+    problem = Problem.of(net, Box(np.random.default_rng(1).uniform(size=net.inputs), 1e-4), 0)
+    small = collapse(problem)
+    assert small is not None
+    assert small.problem.network.neurons < net.neurons / 100
+    certificate = prove_within(problem, prove_interval(small.problem))
+    assert lipcert.verify(certificate, net).proved
+    with pytest.MonkeyPatch.context() as strict:
+        set_constant(strict, "COLLAPSE_PRICE", small.price / small.scale / 2)
+        set_constant(strict, "COLLAPSE_TINY", 0.0)
+        assert collapse(Problem.of(net, problem.region, 0)) is None
 
 
 class Coarse(RowSweep):

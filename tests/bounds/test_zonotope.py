@@ -219,7 +219,7 @@ def test_rounding_is_paid_with_all_that_is_multiplied() -> None:
         start=5,
         rest=rng.uniform(size=(1, 9)) * UNIT,
     )
-    x = replace(x, size=np.abs(x.center) + np.abs(x.columns).sum(axis=1) + x.gaps)
+    x = replace(x, size=np.abs(x.center) + np.abs(x.columns).sum(axis=1) + x.gaps, length=np.array([np.inf]))
     z = affine([(W, x)], Block(((0, W),), bias))
     least = 9 * UNIT * (np.abs(W) @ x.size[0]) + UNIT * np.abs(bias) + np.abs(W) @ x.rest[0]
     assert np.all(z.rest[0] >= least)
@@ -229,6 +229,40 @@ def test_rounding_is_paid_with_all_that_is_multiplied() -> None:
     y = scaled(z, slope, middle)
     assert np.all(y.rest >= np.abs(slope) * rest + UNIT * (np.abs(slope) * size + np.abs(middle)))
     assert np.all(y.size >= np.abs(y.center) + np.abs(y.columns).sum(axis=1))
+
+
+def test_the_length_of_the_rest_is_carried_with_what_attains_it() -> None:
+    """The longest d that there may be along a row, and along the direction in which a weight stretches most."""
+    rng = np.random.default_rng(3)
+    W = rng.normal(size=(6, 9))
+    first = ZonotopePass(Network.from_weights([np.eye(9)]), Interval(-np.ones((1, 9)), np.ones((1, 9))), None, 9)
+    x = replace(first.values[0], rest=np.ones((1, 9)), length=np.array([0.5]))
+    z = affine([(0.1 * W, x)], Block(((0, 0.1 * W),), np.zeros(6)))
+    assert np.all(z.rest[0] >= 0.05 * np.linalg.norm(W, axis=1))
+    assert np.all(z.rest[0] <= 0.051 * np.linalg.norm(W, axis=1))
+    assert 0.05 * np.linalg.norm(W, 2) <= z.length[0] <= 0.051 * np.linalg.norm(W, 2)
+    twice = affine([(0.1 * W, x), (0.1 * W, x)], Block(((0, 0.1 * W), (1, 0.1 * W)), np.zeros(6)))
+    assert np.all(twice.rest >= 2 * z.rest * (1 - 1e-12))
+    assert twice.length[0] >= 2 * z.length[0] * (1 - 1e-12)
+    before = z.length[0]
+    assert 2 * before <= scaled(z, np.full((1, 6), -2.0), np.ones((1, 6))).length[0] <= 2.001 * before
+    fewer = x.without(np.arange(9) < 4)
+    assert fewer.length[0] >= 0.5 + np.linalg.norm(x.gaps[0, :4])
+    assert np.all(fewer.rest[0] >= 1 + np.where(np.arange(9) < 4, x.gaps[0], 0.0))
+    assert first.values[0].length[0] == pytest.approx(0.0, abs=1e-100)
+    none = ZonotopePass(Network.from_weights([np.eye(9)]), Interval(-np.ones((1, 9)), np.ones((1, 9))), None, 5)
+    assert none.values[0].length[0] >= 2.0
+
+
+def test_rounding_stays_small_on_many_layers() -> None:
+    """Sums of the rows of |W| multiply to 1e14 here; the Euclidean length of the rest grows by the spectral norms."""
+    rng = np.random.default_rng(0)
+    net = Network.from_weights([rng.normal(size=(40, 40)) * np.sqrt(2 / 40) for _ in range(17)])
+    point = rng.normal(size=40)
+    pre = alone(net, Box(point, 0.0))
+    assert np.all(pre[-1].hi - pre[-1].lo < 1e-6)
+    exact = exact_pass(net, point, np.ones(40))[0]
+    assert all(inside(z, own) for z, own in zip(exact, pre, strict=True))
 
 
 def test_the_slack_of_a_block_is_a_part_of_its_rest() -> None:

@@ -20,7 +20,7 @@ from lipcert.budget.memory import MEMORY_UNKNOWN, NUMBER, Memory, as_size, in_wo
 from lipcert.cli.app import run
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
-from lipcert.method.planning import plan, whole_step
+from lipcert.method.planning import plan, plan_whole, whole_step
 from lipcert.method.run import run as run_method
 from lipcert.method.solving import Task
 from lipcert.method.table import named
@@ -186,7 +186,8 @@ def test_parts_are_cut_to_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = whole_step(problem)
     room = limited(2.5 * NUMBER * whole.numbers, Process(), 1e6)
     little = limited(0.5 * NUMBER * whole.numbers, Process(), 1e6)
-    assert plan(problem, room)[-1].reduction is None
+    assert [step.whole for step in plan_whole(problem, room, "tight")] == [True]
+    assert plan_whole(problem, little, "tight") == []
     parts = plan(problem, little)
     assert parts
     assert all(p.reduction is not None and little.holds(p.numbers) for p in parts)
@@ -199,7 +200,7 @@ def test_the_interior_point_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
     needed = NUMBER * solve_numbers(task.relaxation.problem)
     used: list[str] = []
     done = Log(0, Budget.of_work(1.0), None).result(SolverStatus.OPTIMAL)
-    for name in ("low_rank.solve_low_rank", "rank_two.RankTwoRun.run"):
+    for name in ("low_rank.LowRankRun.run", "rank_two.RankTwoRun.run"):
 
         def answer(*_: object, name: str = name, **__: object) -> RankTwoResult:
             used.append(name)
@@ -211,7 +212,7 @@ def test_the_interior_point_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
             budget = limited(limit, Process())
             choose_solver(solver, task.relaxation.problem, budget)(lambda _: False)
             assert no_room_for_interior(solver, task.relaxation.problem, budget) == (used[-1].startswith("low"))
-    assert used == ["low_rank.solve_low_rank", "rank_two.RankTwoRun.run"] * 2
+    assert used == ["low_rank.LowRankRun.run", "rank_two.RankTwoRun.run"] * 2
 
 
 class Growing(Falling):

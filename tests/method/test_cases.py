@@ -9,8 +9,9 @@ from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket, BracketView
 from lipcert.method.cases import CaseSolves
 from lipcert.method.lower import MomentRounding
+from lipcert.method.resume import ResumeState
 from lipcert.method.solving import OnMoments, Task
-from lipcert.method.tight import ResumeState, Tight
+from lipcert.method.tight import Tight
 from lipcert.problem.norms import Norm
 from lipcert.problem.problem import Problem
 from lipcert.solver import Status
@@ -22,10 +23,10 @@ class Counting(Tight):
 
     def __init__(self, most: int) -> None:
         super().__init__(slopes=False)
-        self.most, self.solved = most, 0
+        self.cases, self.solved = most, 0
 
     def solve(self, task: Task, bracket: BracketView, budget: Budget, look: OnMoments | None) -> Status:
-        if self.solved == self.most:
+        if self.solved == self.cases:
             return Status.TIME_LIMIT
         self.solved += 1
         return super().solve(task, bracket, budget, look)

@@ -45,13 +45,12 @@ def random_net(shape: tuple[int, ...], kind: str) -> Network:
 @pytest.mark.parametrize("norm", ["2", "inf"])
 def test_memory_is_not_named_where_the_order_is_refused_anyway(norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A relaxation beyond the largest order is not begun with any memory: of the map at once, or of each output."""
-    set_constant(monkeypatch, "LARGEST_ORDER", 10)
     set_constant(monkeypatch, "MEMORY_STARTED", 0)
     problem = Problem.of(net_of(8, 12, 3), Box(np.zeros(8), 0.5), "all", norm)
     memory = Memory(1e3, lambda: 0.0, look=0.0)
     bracket = Bracket()
     bracket.improve(prove_product(problem))
-    Relaxed("tight", "", parts=True).run(problem, bracket, Budget.of_work(10.0, memory))
+    Relaxed("tight", "", most=10).run(problem, bracket, Budget.of_work(10.0, memory))
     assert not any("memory" in note for note in bracket.notes)
     assert bracket.status is not Status.MEMORY_LIMIT
     assert not memory.hit

@@ -13,8 +13,9 @@ import lipcert
 from lipcert import Box, Everywhere, Network
 from lipcert.budget import Budget
 from lipcert.errors import FileFormatError
+from lipcert.method.resume import ResumeState
 from lipcert.method.solving import CutRounds, Task
-from lipcert.method.tight import ResumeState, Tight
+from lipcert.method.tight import Tight
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate
 from lipcert.proof.file import load_certificate
@@ -61,8 +62,9 @@ def test_turns_of_tight_keep_what_belongs_to_the_same_relaxation() -> None:
     problem, state = Problem.of(known.make(), known.region), ResumeState()
     method, bracket = Tight(slopes=False, state=state), Keeping()
     assert state.least(Budget.of_work(1.0)) is None
-    method.run(problem, bracket, Budget.of_work(0.6))
-    rounds = state.solves[CutRounds]
+    method.run(problem, bracket, Budget.of_work(0.45))
+    (kept,) = state.steps.values()
+    rounds = kept.solves[CutRounds]
     assert isinstance(rounds, CutRounds)
     assert len(rounds.cuts) > 0
     least = state.least(Budget.of_work(1.0))
@@ -71,7 +73,8 @@ def test_turns_of_tight_keep_what_belongs_to_the_same_relaxation() -> None:
     bracket.certificates.clear()
     method.run(problem, bracket, Budget.of_work(5.0))
     assert len(proof_of(bracket.certificates[0]).specification.cuts) > 0, "not from the beginning"
-    assert state.solves[CutRounds] is rounds
+    assert kept.solves[CutRounds] is rounds
+    assert state.steps == {True: kept}
     assert not state.of_task(Task.of(Problem.of(known.make(), Box(np.zeros(10), 0.1)), "tight")).solves
     assert Tight().state is None, "the method of the table begins anew for every caller"
 

@@ -137,7 +137,7 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
         "layer Swirl '1' is not supported; docs/operators.md has the list",
     ),
     "unknown first": (sequential(fake("Swirl"), linear(2, 2)), None, "layer Swirl '0' is not supported"),
-    "recurrent": (sequential(fake("LSTM"), linear(2, 2)), None, "LSTM '0': multiplies tensors that both depend"),
+    "decoder": (sequential(fake("TransformerDecoder"), linear(2, 2)), None, "TransformerDecoder '0': reads two inputs"),
     "response norm": (
         sequential(linear(2, 2), fake("LocalResponseNorm")),
         None,
@@ -182,7 +182,7 @@ def test_kinds_of_refusal() -> None:
     with pytest.raises(UnsupportedOperator):
         from_torch(fake("Swirl"), (3,))
     with pytest.raises(UnsupportedOperator):
-        from_torch(fake("LSTM"), (3,))
+        from_torch(fake("Bilinear"), (3,))
 
 
 class WeightNorm:

@@ -63,6 +63,29 @@ MODULES: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "attention": (lambda: Of(head, **projections()), (3, 4)),
     "causal attention": (lambda: Of(heads, **projections()), (3, 4)),
     "masked attention": (lambda: Of(masked, **projections()), (3, 4)),
+    "attention with heads": (
+        lambda: Of(lambda own, x: own.a(x, x, x)[0], a=nn.MultiheadAttention(4, 2, batch_first=True)), (3, 4),
+    ),
+    "attention with a mask": (
+        lambda: Of(
+            lambda own, x: own.a(x, x, x, attn_mask=torch.triu(torch.ones(3, 3), 1).bool())[0],
+            a=nn.MultiheadAttention(4, 2, bias=False, batch_first=True),
+        ),
+        (3, 4),
+    ),
+    "encoder": (
+        lambda: nn.TransformerEncoder(
+            nn.TransformerEncoderLayer(4, 2, 6, activation="gelu", batch_first=True), 2, norm=nn.LayerNorm(4)
+        ),
+        (2, 4),
+    ),
+    "encoder with norms first": (
+        lambda: nn.TransformerEncoderLayer(4, 1, 6, batch_first=True, norm_first=True), (2, 4),
+    ),
+    "lstm": (lambda: Of(lambda own, x: own.a(x)[0], a=nn.LSTM(2, 3, batch_first=True, bidirectional=True)), (3, 2)),
+    "gru": (lambda: Of(lambda own, x: own.a(x)[1], a=nn.GRU(2, 3, num_layers=2, batch_first=True)), (3, 2)),
+    "rnn": (lambda: Of(lambda own, x: own.a(x)[0], a=nn.RNN(2, 3, batch_first=True)), (3, 2)),
+    "cell": (lambda: Of(lambda own, x: own.a(x, own.a(x))[0], a=nn.LSTMCell(3, 2)), (3,)),
     "bilinear form": (lambda: Of(lambda own, x: torch.einsum("bi,bi->b", own.a(x), x), a=nn.Linear(4, 4)), (4,)),
     "excitation": (
         lambda: Of(lambda own, x: x * torch.sigmoid(own.a(x.mean(-1)))[:, :, None], a=nn.Linear(2, 2)), (2, 5),

@@ -317,7 +317,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "error": (lambda: dense(lambda _, x: x.view(7, 7))[0], r"Tensor.view \(node 'view', forward of Net\): a tensor of"),
     "unknown": (lambda: dense(lambda _, x: torch.cumsum(x, 1))[0], r"torch.cumsum \(node 'cumsum', forward of Net\)"),
     "layer": (lambda: nn.Sequential(nn.Linear(4, 4), nn.LocalResponseNorm(2)), "LocalResponseNorm '1': divides by"),
-    "attention": (lambda: Net(lambda m, x: m.a(x, x, x)[0], a=nn.MultiheadAttention(4, 1)), "MultiheadAttention 'a'"),
+    "weights": (lambda: Net(lambda m, x: m.a(x, x, x)[1], a=nn.MultiheadAttention(4, 1)), "weights of an attention"),
     "norm": (
         lambda: dense(lambda _, x: F.normalize(x, eps=1.0))[0],
         "functional.normalize .*divides by a norm",

@@ -21,7 +21,7 @@ from lipcert.bounds.propagation import preactivation_bounds
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
 from lipcert.method.engines import RelaxationEngine, engines_for
-from lipcert.method.planning import Step, plan
+from lipcert.method.planning import plan, plan_whole
 from lipcert.method.relaxed import Relaxed
 from lipcert.method.table import METHODS
 from lipcert.method.tight import Tight
@@ -33,7 +33,6 @@ from lipcert.relaxation.reduction import Reduction, chords, everything, gains_of
 from lipcert.relaxation.specification import Specification, build
 from lipcert.rounding import Array
 from lipcert.solver.rank_two import Options, solve_rank_two
-from lipcert.steps import DENSE, RATES
 from tests.constants import set_constant
 from tests.enumeration import exact_constant
 from tests.lift_tools import deep_net, task_of
@@ -164,7 +163,7 @@ def test_plans_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     net, box, c = deep_net(20, 40, 40, 40, 1), Box(np.zeros(20), 0.3), np.ones(1)
     problem = Problem.of(net, box, c)
     gains_of.keep(problem, gains(net, preactivation_bounds(net, box)))  # what pays for parts
-    assert plan(problem, Budget.of_work(60.0))[-1].reduction is None
+    assert [step.whole for step in plan_whole(problem, Budget.of_work(60.0), "tight")] == [True]
     set_constant(monkeypatch, "LARGEST_ORDER", 130)
     steps = plan(problem, Budget.of_work(60.0))
     assert len(steps) >= 2
@@ -237,7 +236,8 @@ def test_a_method_that_is_asked_for_by_name_is_about_the_whole_network(
     engines = engines_for(problem, Bracket(), Budget.of_work(3.0), ThreadPoolExecutor(1))
     relaxed = [e.method for e in engines if isinstance(e, RelaxationEngine) and isinstance(e.method, Relaxed)]
     assert relaxed
-    assert all(method.parts for method in relaxed)
+    assert all(method.parts or method.most == 30 for method in relaxed)
+    assert any(method.parts for method in relaxed)
 
 
 def test_neurons_without_a_gradient_leave_the_euclidean_bounds_too() -> None:
@@ -250,25 +250,3 @@ def test_neurons_without_a_gradient_leave_the_euclidean_bounds_too() -> None:
         for mine, wanted in zip(share.gradients, bounds(net, pre, c), strict=True):
             assert np.array_equal(mine.lo, wanted.lo)
             assert np.array_equal(mine.hi, wanted.hi)
-
-
-def test_a_part_before_the_whole_network_takes_little_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is there for a first bound; half of the time for it once cost the whole network its products."""
-    net, box = deep_net(4, 5, 5, 1), Box(np.zeros(4), 0.5)
-    second = RATES[DENSE]
-    part = Step(everything(1, net.shape), 12, 0.1 * second)
-    given: list[tuple[bool, float]] = []
-
-    def one(_: object, *arguments: Any) -> None:
-        given.append((arguments[3].reduction is None, arguments[2].left()))
-
-    monkeypatch.setattr("lipcert.method.relaxed.plan", lambda *_: [part, Step(None, 30, 20.0 * second)])
-    monkeypatch.setattr(Relaxed, "_one", one)
-    Tight(slopes=False, parts=True).run(Problem.of(net, box), Bracket(), Budget.of_work(100.0))
-    assert [whole for whole, _ in given] == [False, True]
-    assert given[0][1] <= 1.0
-    assert given[1][1] > 95.0
-    given.clear()
-    monkeypatch.setattr("lipcert.method.relaxed.plan", lambda *_: [part, part])
-    lipcert.bound(net, box, method="tight", work=100.0, lower=False)
-    assert given[0][1] > 40.0

@@ -14,7 +14,7 @@ import lipcert
 from lipcert import Box, Certificate, Everywhere, MethodError, Network
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
-from lipcert.method.planning import plan
+from lipcert.method.planning import plan_whole
 from lipcert.method.solving import CutRounds
 from lipcert.method.table import named
 from lipcert.method.tight import Tight
@@ -124,26 +124,24 @@ def test_certificates(tmp_path: Path) -> None:
         lipcert.verify(Certificate.of(one, kept.proof, kept.upper), net)
 
 
-def test_large_networks_are_planned_without_signs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_networks_are_planned_without_signs() -> None:
     """Where the whole lift is too large tight still has its cuts, and says so; the bound is below that of slopes."""
     net, box, norm = deep_net(4, 6, 6, 3, seed=1), Box(np.zeros(4), 0.6), Norm("2", "2")
     problem = map_of(net, box, norm)
-    first, last = plan(problem, Budget.of_work(30.0))
+    first, last = plan_whole(problem, Budget.of_work(30.0), "tight")
     assert (first.signs, last.whole) == (False, True)
     assert first.order < last.order / 2
-    set_constant(monkeypatch, "LARGEST_ORDER", first.order)
-    assert [step.signs for step in plan(problem, Budget.of_work(30.0))] == [False]
+    assert [step.signs for step in plan_whole(problem, Budget.of_work(30.0), "tight", first.order)] == [False]
     slopes = lipcert.bound(net, box, output="all", norm=norm, method="slopes", work=5.0, lower=False).upper
     bracket = Bracket()
-    Tight(slopes=False, parts=True).run(problem, bracket, Budget.of_work(3.0))
+    Tight(slopes=False, most=first.order).run(problem, bracket, Budget.of_work(3.0))
     found = bracket.certificate
     assert found is not None
     assert found.method == "tight"
     assert truth_of(net, box, norm) <= found.upper < 0.99 * slopes
     assert any("the lift without signs takes its place" in note for note in bracket.notes)
     assert lipcert.verify(found, net).proved
-    set_constant(monkeypatch, "LARGEST_ORDER", first.order - 1)
-    assert plan(problem, Budget.of_work(30.0)) == []
+    assert plan_whole(problem, Budget.of_work(30.0), "tight", first.order - 1) == []
 
 
 def test_cases_of_large_networks_are_bounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

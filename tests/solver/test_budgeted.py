@@ -16,19 +16,17 @@ from lipcert.budget import Budget
 from lipcert.paper.entries import paper_network, paper_region
 from lipcert.problem.problem import Problem
 from lipcert.proof.multipliers import prove
-from lipcert.relaxation.model import Relaxation
-from lipcert.relaxation.triangles import grid_of
+from lipcert.relaxation.model import Relaxation, is_sign
 from lipcert.rounding import Array
 from lipcert.solver import Progress, RankTwoResult, choose_solver
 from lipcert.solver import Status as SolverStatus
 from lipcert.solver.choice import HOPELESS_AT
 from lipcert.solver.conic.conic import ConicStatus, solve_conic
 from lipcert.solver.costs import ITERATIONS, affordable_rows, iteration_operations, solve_operations
-from lipcert.solver.grid import GridRun
+from lipcert.solver.first_order import FirstOrderOptions, FirstOrderRun
 from lipcert.solver.low_rank import solve_low_rank
 from lipcert.solver.rank_two import solve_rank_two
-from lipcert.solver.triangles import TriangleOptions, TriangleRun
-from lipcert.solver.unit_vectors import solve_two_sided, solve_unit_vectors, two_sides
+from lipcert.solver.unit_vectors import solve_two_sided, two_sides
 from lipcert.steps import DENSE
 from tests.conic_problems import LINEAR, random_sdp
 from tests.lift_tools import built
@@ -146,30 +144,21 @@ def test_expected_operations_grow_and_rows_are_their_inverse() -> None:
     assert solve_operations(LOCAL.problem) > 0
 
 
-def grid_bound(budget: Budget) -> Array:
-    grid = grid_of(LOCAL)
-    assert grid is not None
-    run = GridRun(LOCAL.problem, grid, budget)
-    while run.advance(budget):
-        pass
-    y, L, dual = run.feasible()
-    parts = run.aim
-    units = solve_unit_vectors(parts, run.R[run.right], run.R[run.one], budget, 30)
-    return np.concatenate([y, L.ravel(), [dual, units.dual, units.primal]])
-
-
-def triangle_bound(budget: Budget) -> Array:
-    run = TriangleRun(GLOBAL.problem.objective.toarray(), budget, TriangleOptions(inner=20))
+def first_order(relaxation: Relaxation, budget: Budget) -> Array:
+    signs = np.zeros(relaxation.space.size, dtype=bool)
+    for name, where in relaxation.space.slices.items():
+        signs[where] = is_sign(name)
+    run = FirstOrderRun(relaxation.problem, signs, budget, FirstOrderOptions(inner=20, rounds=12))
     while run.advance(budget):
         pass
     dual = run.dual(50)
-    return np.concatenate([dual.g, dual.d, [dual.value]])
+    return np.concatenate([dual.g, dual.y, [dual.value]])
 
 
-@pytest.mark.parametrize("bound", [grid_bound, triangle_bound])
-@pytest.mark.parametrize("work", [0.0, 0.1])
-def test_products_and_triangles_repeat(bound: Callable[[Budget], Array], work: float) -> None:
-    first, second = bound(Budget.of_work(work)), bound(Budget.of_work(work))
+@pytest.mark.parametrize("relaxation", [LOCAL, GLOBAL], ids=["local", "global"])
+@pytest.mark.parametrize("work", [0.0, 0.02, 1.0])
+def test_first_order_repeats(relaxation: Relaxation, work: float) -> None:
+    first, second = first_order(relaxation, Budget.of_work(work)), first_order(relaxation, Budget.of_work(work))
     assert np.array_equal(first, second)
     assert np.all(np.isfinite(first))
 

@@ -30,10 +30,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from lipcert.bounds.gains import Gains, gains
+from lipcert.bounds.gains import Gains, gains, spectral_work
 from lipcert.bounds.gradients import gradient_bounds, slope_bounds
 from lipcert.bounds.interval import Interval
-from lipcert.bounds.operator_norms import operator_norm, spectral_operations
+from lipcert.bounds.operator_norms import operator_norm
 from lipcert.bounds.propagation import cut_short, preactivations
 from lipcert.problem.activations import IDENTITY, RELU, Activation
 from lipcert.problem.blocks import Block
@@ -215,7 +215,9 @@ COLLAPSE_NUMBERS = 30_000_000  # numbers in one array of all rows, at most
 COLLAPSE_COPIES = 6.0  # arrays of that size that are in memory at once
 COLLAPSE_OPERATIONS = 2e11  # operations of pulling all rows back, at most: a checker repeats them
 COLLAPSE_SPECTRAL = 2e10  # operations of spectral norms, at most; they make the price of deep networks small
+COLLAPSE_SPECTRAL_MOST = 2e11  # the same where the price is too large without them
 COLLAPSE_PRICE = 1e-7  # largest price as a share of the interval bound; more would be seen in a closed bracket
+COLLAPSE_PRICE_MOST, COLLAPSE_TINY = 0.1, 1e-2  # the same where the share of the work is at most the second number
 
 _TINY = 1e-10  # a price, relative to the interval bound, that nothing needs to be smaller than
 
@@ -276,21 +278,25 @@ def _worth_it(problem: Problem) -> Collapsed | None:
     if not _can_pay(problem, pre):
         return None
     found = collapsed(problem)
-    if found is None or found.price > COLLAPSE_PRICE * found.scale:
+    if found is None:
         return None
     small, net = found.problem.network, problem.network
+    share = small.neurons * small.entries / (net.neurons * net.entries)
+    price = max(COLLAPSE_PRICE, COLLAPSE_PRICE_MOST) if share <= COLLAPSE_TINY else COLLAPSE_PRICE
+    if found.price > price * found.scale:
+        return None
     if any(f.kinked and f.alpha for f in net.activations):  # signs of ReLUs can be branched on, those of others not
         return found
-    return found if small.neurons * small.entries <= COLLAPSE_SHARE * net.neurons * net.entries else None
+    return found if share <= COLLAPSE_SHARE else None
 
 
 def collapsed(problem: Problem) -> Collapsed | None:
     """The problem of the open neurons, worth it or not; None where something overflows. The region is bounded."""
-    found = _with_sizes(problem, spectral=False)
-    if found is not None and found.price <= _TINY * found.scale:
+    found, work = _with_sizes(problem, spectral=False), spectral_work(problem.network)
+    enough = _TINY if work <= COLLAPSE_SPECTRAL else COLLAPSE_PRICE
+    if work > COLLAPSE_SPECTRAL_MOST or (found is not None and found.price <= enough * found.scale):
         return found
-    spectral = _spectral_work(problem.network) <= COLLAPSE_SPECTRAL
-    return _with_sizes(problem, spectral=True) if spectral else found
+    return _with_sizes(problem, spectral=True)
 
 
 def _with_sizes(problem: Problem, *, spectral: bool) -> Collapsed | None:
@@ -347,10 +353,6 @@ def _states(problem: Problem, pre: tuple[Interval, ...], sizes: Gains) -> tuple[
 def open_neurons(f: Activation, slope: Interval) -> NDArray[np.bool_]:
     """Which neurons are not linear on the region; a smooth activation has only such neurons."""
     return slope.lo < slope.hi if f.piecewise_linear else np.ones(len(slope.lo), dtype=bool)
-
-
-def _spectral_work(net: Network) -> float:
-    return sum(spectral_operations(weight) for block in net.hidden for _, weight in block.terms)
 
 
 def _price(net: Network, slopes: Sequence[Interval], prices: list[Array], problem: Problem) -> tuple[float, float]:

@@ -218,8 +218,12 @@ def _operations(net: Network, i: int) -> float:
 def gains_operations(net: Network, *, rows: bool = True) -> float:
     """The operations of `gains` and `prove_mixed`, about: the Jacobians' rows, and each weight's Gram matrix twice."""
     jacobians = sum(op for op in (_operations(net, i) for i in range(1, net.depth)) if op <= _OPERATIONS)
-    spectral = sum(spectral_operations(weight) for b in net.hidden for _, weight in b.terms)
-    return (jacobians if rows else 0.0) + 2.0 * spectral
+    return (jacobians if rows else 0.0) + 2.0 * spectral_work(net)
+
+
+def spectral_work(net: Network) -> float:
+    """The operations of the spectral norms of all weights of hidden blocks."""
+    return sum(spectral_operations(weight) for block in net.hidden for _, weight in block.terms)
 
 
 def rows_work(net: Network) -> Iterator[tuple[float, str]]:

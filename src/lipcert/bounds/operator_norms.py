@@ -72,6 +72,17 @@ def spectral_norm(weight: Matrix) -> float:
     return cheap
 
 
+def quick_norm(weight: Matrix, most: float) -> float:
+    """An upper bound of the spectral norm in about so many operations: the norm, else that of all frequencies of a
+    convolution, else sums of rows and columns."""
+    if spectral_operations(weight) <= most:
+        return spectral_norm(weight)
+    kernel, cheap = _kernel(weight), EUCLIDEAN.gain(weight)
+    return (
+        min(cheap, convolution_norm(kernel)) if kernel is not None and Symbol.of(kernel).operations <= most else cheap
+    )
+
+
 def spectral_operations(weight: Matrix) -> float:
     """The operations of `spectral_norm`, about: a Gram matrix and its factors, or a symbol, or a few products."""
     kernel = _kernel(weight)

@@ -49,6 +49,10 @@ class BoundedBlock:
         """Linear bounds of the activation."""
         return self.block.activation.lines(self.z.lo, self.z.hi)
 
+    def carried(self, rows: Array) -> tuple[Array, Array, Array]:
+        """Coefficients of z in a bound of rows x from above, what is added to the constants, and |rows|."""
+        return through_lines(rows, self.lines)
+
     @cached_property
     def flow(self) -> Array:
         """At least sum_j |A_ij| |x_j|, by which the rounding of the coefficients is multiplied."""
@@ -106,7 +110,7 @@ def descend(
                 size += sums[:, :, 0]
                 error += sums[:, :, 1]
             if i in pending:
-                more, shift, weights = through_lines(pending.pop(i), stage.lines)
+                more, shift, weights = stage.carried(pending.pop(i))
                 constant += shift
                 sums = np.matmul(weights, stage.prices(paid))
                 size += sums[:, :, 0]

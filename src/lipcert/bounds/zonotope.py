@@ -10,7 +10,8 @@ with a batch of columns, whatever its weight is. Columns of the newest symbols h
 
 Rounding is paid for once for each layer: no entry of a product is off by more than gamma |W| (|center| + sum of
 |columns|), which one more column computes; it goes to `rest`. Where symbols are more than `most`, the smallest columns
-go to `rest` too.
+go to `rest` too. On its way up `rest` grows by the sums of the rows of |W|, which on many layers makes rounding larger
+than everything else. So the Euclidean `length` of d is known beside it: that grows by the spectral norms.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lipcert.bounds.interval import Interval, middle_and_radius, outward, times
+from lipcert.bounds.operator_norms import quick_norm, vector_norms
 from lipcert.problem.activations.parallel import parallel
 from lipcert.problem.blocks import Block
-from lipcert.problem.maps import Matrix, Operator, row_pieces, summed
+from lipcert.problem.maps import Matrix, Operator, entries, row_pieces, summed
 from lipcert.problem.network import Network
+from lipcert.problem.norms import EUCLIDEAN
 from lipcert.problem.region import Ball
 from lipcert.rounding import TINY, UNIT, Array, gamma, grow
 
@@ -33,6 +36,7 @@ Index = NDArray[np.int64]
 
 _PIECE = 1 << 20  # numbers whose magnitudes are added up at a time
 _SMALL = 2.0**-100  # share of the largest entry that is added to what pays for rounding: it changes no digit
+_NORMS = 10.0  # operations of a spectral norm, at most, for each symbol and entry of the weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +44,7 @@ class Zonotope:
     """Values of a block on every cell (first axis); `columns` are (cells, symbols, width).
 
     Symbol `start` + k has the one entry gaps[:, k] at neuron fresh[k]; symbols from the last column up to `start` have
-    none. `size` is at least |center| + sum of |columns| + gaps.
+    none. `size` is at least |center| + sum of |columns| + gaps, `length` at least the Euclidean norm of d on each cell.
     """
 
     center: Array
@@ -50,6 +54,7 @@ class Zonotope:
     start: int
     fresh: Index
     gaps: Array
+    length: Array
 
     @property
     def symbols(self) -> int:
@@ -59,12 +64,13 @@ class Zonotope:
     def without(self, dropped: NDArray[np.bool_]) -> Zonotope:
         """The symbols that are not dropped; the columns of the others are in `rest`."""
         mine, own = dropped[: self.columns.shape[1]], dropped[self.start : self.start + len(self.fresh)]
-        rest = self.rest + magnitudes(self.columns[:, mine])
-        rest[:, self.fresh[own]] += self.gaps[:, own]
+        more = magnitudes(self.columns[:, mine])
+        more[:, self.fresh[own]] += self.gaps[:, own]
+        more = grow(more, int(np.count_nonzero(dropped)) + 4)
         start = self.start - int(np.count_nonzero(dropped[: self.start]))
         columns, fresh, gaps = self.columns[:, ~mine], self.fresh[~own], self.gaps[:, ~own]
-        rest = grow(rest, int(np.count_nonzero(dropped)) + 4)
-        return replace(self, columns=columns, rest=rest, start=start, fresh=fresh, gaps=gaps)
+        rest, length = grow(self.rest + more, 2), grow(self.length + vector_norms(more, "2"), 2)
+        return replace(self, columns=columns, rest=rest, start=start, fresh=fresh, gaps=gaps, length=length)
 
 
 class ZonotopePass:
@@ -84,7 +90,8 @@ class ZonotopePass:
         kept = np.zeros(n, dtype=bool)
         kept[first] = True
         size = grow(np.abs(center) + radius, 2)
-        value = Zonotope(center, np.zeros((cells, 0, n)), np.where(kept, 0.0, radius), size, 0, first, radius[:, first])
+        rest, columns = np.where(kept, 0.0, radius), np.zeros((cells, 0, n))
+        value = Zonotope(center, columns, rest, size, 0, first, radius[:, first], vector_norms(rest, "2"))
         self.most, self.values, self.pending = most, {0: value}, dict[int, Zonotope]()
         self.symbols = self.used = len(first)  # now, and as many as there were at once
         self.together = self.symbols if ball is not None else 0  # so many of the first symbols are in a Euclidean ball
@@ -143,21 +150,38 @@ def affine(terms: Sequence[tuple[Matrix, Zonotope]], block: Block) -> Zonotope:
     n = sum(summed(weight) for weight, _ in terms) + 2 * len(terms) + 4
     g = gamma(n)
     center, columns = None, None
-    rest = g * np.abs(block.bias) + block.doubt
+    rest, paid, length = np.zeros(1), g * np.abs(block.bias) + block.doubt, np.zeros(1)
     for weight, x in terms:
         value, spread = times(x.center, weight), _spread(weight, x)
         center = value + block.bias if center is None else center + value
         columns = spread if columns is None else _added(columns, spread)
-        paid = x.rest + g * x.size
-        paid = paid + np.fmax(TINY, _SMALL * paid.max(axis=-1, keepdims=True, initial=0.0))
-        rest = rest + np.concatenate([times(paid, abs(some)) for some in row_pieces(weight)], axis=-1)
+        carried, rounded = _rests(weight, x, g)
+        by_length, norm = _by_length(weight, x)
+        rest = rest + np.fmin(carried, by_length)
+        paid, length = paid + rounded, length + norm * x.length
     assert center is not None
     assert columns is not None
     k = columns.shape[1]
-    rest = grow(rest + (k + 2) * n * TINY, n + 8)
+    paid = grow(paid + (k + 4) * n * TINY, n + 8)
+    rest = grow(rest + paid, n + 8)
+    length = np.fmin(grow(length + vector_norms(paid, "2"), len(terms) + 4), vector_norms(rest, "2"))
     size = grow(np.abs(center) + magnitudes(columns), k + 4)
     none = np.zeros(0, dtype=np.int64)
-    return Zonotope(center, columns, rest, size, k, none, np.zeros((len(center), 0)))
+    return Zonotope(center, columns, rest, size, k, none, np.zeros((len(center), 0)), length)
+
+
+def _rests(weight: Matrix, x: Zonotope, g: float) -> tuple[Array, Array]:
+    """|weight| rest, and |weight| times what pays for rounding; not rounded up."""
+    both = np.concatenate([x.rest, g * x.size])
+    both = np.where(both > 0, both + np.fmax(TINY, _SMALL * both.max(axis=-1, keepdims=True, initial=0.0)), 0.0)
+    found = np.concatenate([times(both, abs(some)) for some in row_pieces(weight)], axis=-1)
+    return found[: len(x.rest)], found[len(x.rest) :]
+
+
+def _by_length(weight: Matrix, x: Zonotope) -> tuple[Array, float]:
+    """Bounds of |weight d| by the norms of rows and the length of d; and at least the spectral norm of the weight."""
+    norm = quick_norm(weight, _NORMS * x.symbols * entries(weight))
+    return grow(EUCLIDEAN.rows_above(weight) * x.length[:, None], 2), norm
 
 
 def _spread(weight: Matrix, x: Zonotope) -> Array:
@@ -201,7 +225,9 @@ def scaled(z: Zonotope, slope: Array, middle: Array) -> Zonotope:
     size = np.where(exact, steep * z.size, grow(steep * z.size + np.abs(middle), 4))
     paid = np.where(exact, 0.0, gamma(8) * size + (z.symbols + 4) * TINY)
     rest = np.where(exact, np.where(slope == 0.0, 0.0, z.rest), grow(steep * z.rest + paid, 6))
-    return replace(z, center=slope * z.center + middle, rest=rest, size=size)
+    length = grow(steep.max(axis=1, initial=0.0) * z.length + vector_norms(paid, "2"), 6)
+    length = np.fmin(length, vector_norms(rest, "2"))
+    return replace(z, center=slope * z.center + middle, rest=rest, size=size, length=length)
 
 
 def magnitudes(columns: Array) -> Array:

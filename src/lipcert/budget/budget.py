@@ -135,6 +135,10 @@ class Budget:
         """Seconds of the clock until the end of the whole call, of which this budget may be a part."""
         return self.meter.end - self.now()
 
+    def whole(self) -> Budget:
+        """The budget of the whole call, of which this budget may be a part."""
+        return Budget(self.meter, self.meter.end)
+
     @property
     def memory(self) -> Memory:
         """The memory limit of the call."""

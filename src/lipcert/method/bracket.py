@@ -25,6 +25,10 @@ class BracketView(Protocol):
 
     settings: Settings
 
+    @property
+    def upper(self) -> float:
+        """The best proved upper bound."""
+
     def improve(self, found: Certificate | Witness) -> None:
         """Keep the certificate or the witness if it is better than the one so far."""
 

@@ -16,7 +16,7 @@ from lipcert.budget import Budget
 from lipcert.budget.threads import threads_for
 from lipcert.method.bracket import Bracket, ended_by_memory
 from lipcert.method.lower import MomentRounding
-from lipcert.method.planning import LARGEST_ORDER, Step, whole_step
+from lipcert.method.planning import STEP_SHARE, Step, whole_step
 from lipcert.method.solving import BUILD_CALLS, Task, least_numbers, proof_fits
 from lipcert.problem.problem import Problem
 from lipcert.proof import Certificate, Multipliers
@@ -111,14 +111,14 @@ class _CaseRun:
         share = left if alone else max(CASE_SHARE * left, min(CASE_LEAST, left / 2))
         budget, case = self.budget.upto(share), self._case(at)
         whole = whole_step(case, self.method.name)
-        steps = self.method.planned(case, budget) or [whole]
-        if steps == [whole] and not budget.holds(whole.numbers):
-            if not (self.method.parts and whole.order > LARGEST_ORDER):  # which is refused with any memory
+        steps = self.method.planned(case, budget)
+        if not steps:
+            if not self.method.parts and whole.order <= self.method.most:  # beyond, it is refused with any memory
                 self.bracket.no_room(self.method.name, whole.numbers, budget)
             return Status.TIME_LIMIT
         status = Status.OPTIMAL
         for step in steps:
-            own = budget if step is steps[-1] else self.method.share(budget, step, steps[-1].whole)
+            own = budget if step is steps[-1] else budget.share(STEP_SHARE)
             status = self._step(case, at, step, own)
             if status is Status.INTERRUPTED or self.decided(at):
                 break
@@ -174,6 +174,11 @@ class _CaseBracket:
 
     def __init__(self, run: _CaseRun, at: tuple[int, int]) -> None:
         self.run, self.at, self.settings = run, at, run.bracket.settings
+
+    @property
+    def upper(self) -> float:
+        """The best bound of this case."""
+        return float(self.run.bounds[self.at])
 
     def improve(self, found: Certificate | Witness) -> None:
         """A bound of the case, or a witness of the largest."""

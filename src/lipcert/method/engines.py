@@ -11,16 +11,18 @@ from lipcert.bounds.collapse import collapse
 from lipcert.bounds.gradients import unbounded_slope
 from lipcert.budget import Budget
 from lipcert.chart.numbers import counted
-from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.branching import CellSearch
 from lipcert.method.branching import refusal as cells_refusal
 from lipcert.method.branching.realise import REALISE_SECONDS
 from lipcert.method.cheap import Linear
 from lipcert.method.lower import look, seconds_of_a_search
+from lipcert.method.planning import LARGEST_ORDER, expected_order, has_parts
 from lipcert.method.relaxed import RELAXED, Relaxed
-from lipcert.method.slopes import Slopes, SlopeSolves, run_slopes
-from lipcert.method.tight import ResumeState, Tight
+from lipcert.method.resume import ResumeState
+from lipcert.method.slopes import AnySolves, Slopes, first_seconds, run_slopes
+from lipcert.method.solving import build_operations
+from lipcert.method.tight import Tight
 from lipcert.method.turns import Engine
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
@@ -49,11 +51,15 @@ def engines_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Ex
     sharper = Sharpening(problem, bracket)
     found = [WitnessEngine(problem, bracket), *searches(problem, bracket, budget, executor, sharper)]
     if Slopes().refusal(problem) is None:
-        found.append(SlopeEngine(problem, bracket, Slopes(), sharper))
+        found.append(SlopeEngine(problem, bracket, sharper))
     if _free().refusal(problem) is None and _has_values(problem):
         found.append(RelaxationEngine(problem, bracket, _free(), sharper))
     if Tight().refusal(problem) is None:
-        found.append(TightEngine(problem, bracket, sharper))
+        found.append(
+            RelaxationEngine(problem, bracket, Tight(slopes=False, state=ResumeState(), most=LARGEST_ORDER), sharper)
+        )
+    if has_parts(problem, budget):
+        found.append(PartsEngine(problem, bracket, sharper))
     return found
 
 
@@ -64,7 +70,7 @@ def searches_for(problem: Problem, bracket: Bracket, budget: Budget, executor: E
 
 def _free() -> Relaxed:
     named = next(method for method in RELAXED if method.name == "backward-free")
-    return Relaxed(named.name, named.summary, parts=True)
+    return Relaxed(named.name, named.summary, state=ResumeState(), most=LARGEST_ORDER)
 
 
 def _has_values(problem: Problem) -> bool:
@@ -243,17 +249,30 @@ class CellEngine(Engine):
 
 
 class RelaxationEngine(Engine):
-    """A relaxation that is solved in one slice: another slice begins anew, and it ends when it has nothing to add."""
+    """A relaxation of the whole network: a slice goes on with the iterate, the cuts or the cases of the last one.
 
-    def __init__(self, problem: Problem, bracket: Bracket, method: Method, sharper: Sharpening) -> None:
+    It begins anew where pre-activation bounds have become sharper.
+    """
+
+    def __init__(self, problem: Problem, bracket: Bracket, method: Relaxed, sharper: Sharpening) -> None:
         super().__init__()
         self.problem, self.bracket, self.method, self.name = problem, bracket, method, method.name
         self.sharper = sharper
         self.longest = 0.0  # seconds of the longest slice so far
 
-    def least(self, budget: Budget) -> float:  # noqa: ARG002 - as every engine says it
-        """A slice must be longer than the longest one so far."""
-        return ANEW * self.longest
+    def least(self, budget: Budget) -> float:
+        """Seconds of the next step of the solve; before there is one, those in which the relaxation is built.
+
+        A slice that was too short to begin is followed by one that is longer.
+        """
+        state = self.method.state
+        again = None if state is None else state.least(budget)
+        if again is not None:
+            return again
+        return max(ANEW * self.longest, budget.expected(build_operations(expected_order(self.problem))))
+
+    def ahead(self, budget: Budget) -> float:
+        return 0.0 if self.method.state is None else self.method.state.ahead(budget)
 
     def advance(self, budget: Budget) -> None:
         self.problem = self.sharper(budget)
@@ -262,48 +281,46 @@ class RelaxationEngine(Engine):
         self.method.run(self.problem, self.bracket, budget)
         if self.bracket.certificate is not before:
             self.upper = self.bracket.upper
+        state = self.method.state
+        self.promised = math.inf if state is None else state.dual
         self.ended = self.bracket.status in (Status.DONE, Status.MEMORY_LIMIT)
 
+    def release(self) -> None:
+        if self.method.state is not None:
+            self.method.state.forget()
 
-class TightEngine(RelaxationEngine):
-    """Method tight: a slice goes on with the cuts or the multipliers of the last one."""
+
+class PartsEngine(RelaxationEngine):
+    """Parts of the network, where the whole takes long. A slice begins anew, with larger parts in a longer one."""
 
     def __init__(self, problem: Problem, bracket: Bracket, sharper: Sharpening) -> None:
-        self.state: ResumeState = ResumeState()
-        super().__init__(problem, bracket, Tight(slopes=False, state=self.state, parts=True), sharper)
+        super().__init__(problem, bracket, Tight(slopes=False, parts=True), sharper)
+        self.name = "parts"
+
+
+class SlopeEngine(Engine):
+    """Method slopes: a slice goes on from the multipliers of the last one. It ends where no slice is long enough."""
+
+    name = "slopes"
+
+    def __init__(self, problem: Problem, bracket: Bracket, sharper: Sharpening) -> None:
+        super().__init__()
+        self.problem, self.bracket, self.sharper = problem, bracket, sharper
+        self.state: AnySolves | None = None
 
     def least(self, budget: Budget) -> float:
-        """Seconds that a kept solve needs before it has more; those of a new one where none is kept."""
-        again = self.state.least(budget) if self.slices else None
-        return super().least(budget) if again is None else again
-
-    def advance(self, budget: Budget) -> None:
-        super().advance(budget)
-        self.ended = self.ended and self.state.needs is None
-
-    def release(self) -> None:
-        self.state.forget()
-
-
-class SlopeEngine(RelaxationEngine):
-    """Method slopes: a slice goes on from the multipliers of the last one. It ends where it cannot begin."""
-
-    state: SlopeSolves | None = None
-
-    def least(self, budget: Budget) -> float:
-        """Twice the last slice where that was too short to begin."""
-        return super().least(budget) if self.slices and self.state is None else 0.0
+        """Seconds of the next move; before there is one, those of a greedy pass and its proof."""
+        return first_seconds(self.problem, budget) if self.state is None else self.state.least(budget)
 
     def advance(self, budget: Budget) -> None:
         self.problem = self.sharper(budget)
-        self.longest = max(self.longest, budget.left())
         before = self.bracket.certificate
         self.state = run_slopes(self.problem, self.bracket, budget, self.state)
         if self.bracket.certificate is not before:
             self.upper = self.bracket.upper
-        late = self.state is None and self.bracket.status in (Status.TIME_LIMIT, Status.WORK_LIMIT)
-        nothing = self.state is None and not late
-        done = nothing or (self.bracket.status is Status.DONE and self.state is not None and not self.state.alive)
+        self.promised = math.inf if self.state is None else self.state.promised
+        late = self.bracket.status in (Status.TIME_LIMIT, Status.WORK_LIMIT)
+        done = not late if self.state is None else self.state.ended
         self.ended = done or self.bracket.status is Status.MEMORY_LIMIT
 
     def release(self) -> None:

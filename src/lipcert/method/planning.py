@@ -1,14 +1,14 @@
 """Which relaxations of a network to solve, and in which order, within a budget.
 
-A relaxation of the whole network is best if its moment matrix fits. If it does not, parts of the network take its
-place (`plan`): the layers behind each cut, the lift without values, and, if even that is too large, the neurons and
-signs that cost most to leave out. Parts are for `auto`: a method that is called by its name solves the whole network,
-however long that takes (`plan_by_name`). A whole map begins with the lift without values and signs, which is nearly as
-good and much smaller. Every step stands by itself, and the best bound of all is the answer.
+A relaxation of the whole network is best if its moment matrix fits (`plan_whole`). A whole map begins with the lift
+without values and signs, which is nearly as good and much smaller. Parts of a network (`plan`) are the layers behind
+each cut, the lift without values, and, if even that is too large, the neurons and signs that cost most to leave out;
+`auto` has them where the whole takes long. Every step stands by itself, and the best bound of all is the answer.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,17 +30,15 @@ from lipcert.relaxation.reduction import (
     open_signs,
     share_of,
 )
-from lipcert.solver.choice import SURE_SHARE
 from lipcert.solver.costs import CONDENSED, ITERATIONS, iteration_operations
 
 # Measured on ERAN 3_50, 5_100, 784-1000-1000 and 8 x 1000.
 LARGEST_ORDER = 4000  # order of a moment matrix: one factorisation of its rows takes 1 GB and minutes
-EASY_SHARE = 0.6  # share of the budget: a whole network that takes less needs no parts before it
-HOPELESS_SHARE = 1.3  # share of the budget: a whole network that takes more is not begun if there are parts
-QUICK = 0.5  # seconds: nothing needs to come before a whole network that takes less
-FIRST_SHARE = 0.1  # share of the remaining budget for a part before the whole network, which may not end
-FIRST_PART_SHARE = 0.02  # the same before a whole network that surely ends
+FIRST_ORDER_FROM = 600  # order from which rounds of first order prove more than rounds of cuts in the same time
+HOPELESS_SHARE = 1.3  # share of the call: the lift of a whole map with signs that takes more is not begun
+QUICK = 0.5  # seconds: a whole network that takes less needs no parts
 STEP_MOST = 0.85  # share of the budget that one step may be expected to take
+STEP_SHARE = 0.5  # share of the remaining budget for a step that others follow
 PARTS = 5  # steps besides the whole network
 TWO_SIDED_OPERATIONS = 30.0  # times the order cubed: alternation is quick, its two proofs take most of it
 # Rows of a relaxation for one neuron, counted on 18 random networks of one to ten layers; true within a fifth.
@@ -72,45 +70,39 @@ class Step:
         return least_numbers(self.order)
 
 
-def plan(problem: Problem, budget: Budget, method: str = "tight") -> list[Step]:
-    """The steps in the order in which to take them; parts are for chains of ReLU in the infinity norm, and whole maps.
-
-    A whole network that does not take long stands alone. One that fits comes last, after a quick part or two: a first
-    bound, in case the whole takes longer than expected. One that would plainly not end leaves its time to the parts.
-    """
-    whole, left = whole_step(problem, method), budget.left()
-    fits = whole.order <= LARGEST_ORDER and budget.holds(whole.numbers)
-    seconds = budget.expected(whole.operations)
-    if problem.whole_map and method == "tight":
-        first = unsigned_step(problem)
-        small = first.order <= LARGEST_ORDER and budget.holds(first.numbers)
-        small = small and budget.expected(first.operations) <= STEP_MOST * left
-        ends = fits and seconds <= (EASY_SHARE if small else HOPELESS_SHARE) * left
-        return [first] * small + [whole] * ends
+def plan(problem: Problem, budget: Budget) -> list[Step]:
+    """Parts of the network that fit the time, the quickest first: for chains of ReLU in the infinity norm."""
     known = _gains(problem)
-    if known is None or (fits and seconds <= min(QUICK, EASY_SHARE * left)):
-        return [whole] if fits else []
+    if known is None:
+        return []
     steps = [step for step in _Parts(problem, known, budget).steps() if step.order > 1]
-    chosen = sorted(steps, key=lambda step: step.operations)[:PARTS]
-    if fits and seconds <= EASY_SHARE * left:
-        long = seconds > SURE_SHARE * left
-        quick = (FIRST_SHARE if long else FIRST_PART_SHARE) * left
-        chosen = [step for step in chosen if budget.expected(step.operations) <= quick][:2]
-    ends = fits and (not chosen or seconds <= HOPELESS_SHARE * left)
-    return [*chosen, whole] if ends else chosen
+    return sorted(steps, key=lambda step: step.operations)[:PARTS]
 
 
-def plan_by_name(problem: Problem, budget: Budget, method: str) -> list[Step]:
-    """The steps of a method that was asked for by name: the whole network, wherever the memory holds it.
+def has_parts(problem: Problem, budget: Budget) -> bool:
+    """Whether parts of the network are worth a look: where the whole takes long, and has no bound before."""
+    whole = whole_step(problem)
+    long = budget.expected(whole.operations) > QUICK and not first_order_fits(problem, whole.order, budget)
+    return long and _gains(problem) is not None
+
+
+def first_order_fits(problem: Problem, order: int, budget: Budget) -> bool:
+    """Whether first-order rounds solve the relaxation of one hidden layer: where it is large, whatever the time."""
+    one_layer = problem.norm == INF and problem.network.depth == 1
+    return one_layer and order >= FIRST_ORDER_FROM and budget.holds(least_numbers(order))
+
+
+def plan_whole(problem: Problem, budget: Budget, method: str, most: float = math.inf) -> list[Step]:
+    """The steps of a method: the whole network, wherever the memory holds it and its order is at most `most`.
 
     Its solver has bounds on the way, so that no time is too short to begin. For a whole map "tight" begins with the
     lift without signs, and has no other step if the time is too short for the lift with signs.
     """
     steps = [whole_step(problem, method)]
     if problem.whole_map and method == "tight":
-        ends = budget.expected(steps[0].operations) <= HOPELESS_SHARE * budget.left()
+        ends = budget.expected(steps[0].operations) <= HOPELESS_SHARE * budget.left_in_all()
         steps = [unsigned_step(problem)] + steps * ends
-    return [step for step in steps if budget.holds(step.numbers)]
+    return [step for step in steps if step.order <= most and budget.holds(step.numbers)]
 
 
 def whole_step(problem: Problem, method: str = "tight") -> Step:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -13,17 +14,23 @@ from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket, BracketView
 from lipcert.method.cases import CaseSolves
 from lipcert.method.lower import MomentRounding
-from lipcert.method.planning import FIRST_SHARE, LARGEST_ORDER, Step, plan, plan_by_name, unsigned_step, whole_step
-from lipcert.method.solving import BUILD_CALLS, OneSolve, OnMoments, Task, least_numbers, proof_fits, proof_operations
+from lipcert.method.planning import STEP_SHARE, Step, plan, plan_whole, unsigned_step, whole_step
+from lipcert.method.resume import ResumeState, StepState
+from lipcert.method.solving import (
+    OneSolve,
+    OnMoments,
+    Task,
+    build_operations,
+    least_numbers,
+    proof_fits,
+    proof_operations,
+)
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.specification import UNSIGNED, Specification, build, plan_specification
 from lipcert.relaxation.specification import refusal as relaxation_refusal
 from lipcert.search.progress import Status
 from lipcert.solver import Status as SolverStatus
-from lipcert.steps import DENSE, RATES, SCALAR
-
-STEP_SHARE = 0.5  # share of the remaining budget for a step that others follow
-FIRST_TIMES = 4.0  # times its expected duration, at most, for a part before the whole network
+from lipcert.steps import DENSE, RATES
 
 # A solve of more operations takes a second or more; the pace of the machine is measured before it is planned.
 _WORTH_CALIBRATING = 1e10
@@ -34,12 +41,20 @@ _FAILURES = (ArithmeticError, ValueError, RuntimeError)  # numpy and scipy raise
 class Relaxed(Method):
     """A relaxation of the whole network, or of each case of a norm.
 
-    `parts` says whether parts of the network may take its place where it would take too long: `auto` asks for that, a
-    user who gives the name of a method does not.
+    With `parts` it is one of parts of the network instead. `auto` asks for these where the whole takes long, and for
+    no matrix of a larger order than `most`; a user who gives the name of a method gets the whole network.
     """
 
-    def __init__(self, name: str, summary: str, parts: bool = False) -> None:
-        self.name, self.summary, self.parts = name, summary, parts
+    def __init__(
+        self,
+        name: str,
+        summary: str,
+        parts: bool = False,
+        state: ResumeState | None = None,
+        most: float = math.inf,
+    ) -> None:
+        self.name, self.summary, self.parts, self.most = name, summary, parts, most
+        self.state = state  # where the last run was, for a method that goes on there
 
     def refusal(self, problem: Problem) -> str | None:
         return relaxation_refusal(problem, self.name)
@@ -68,27 +83,40 @@ class Relaxed(Method):
 
     def solve_cases(self, problem: Problem, bracket: Bracket, budget: Budget, look: MomentRounding) -> SolverStatus:
         """A relaxation of each case that can decide."""
-        return CaseSolves().advance(problem, self, bracket, budget, look)
+        cases = CaseSolves() if self.state is None else self.state.cases_of(problem)
+        return cases.advance(problem, self.of_one_case(), bracket, budget, look)
+
+    def of_one_case(self) -> Relaxed:
+        """The method for one case, which keeps nothing: one case has no state of another."""
+        return Relaxed(self.name, self.summary, self.parts, most=self.most)
 
     def solve(self, task: Task, bracket: BracketView, budget: Budget, look: OnMoments | None) -> SolverStatus:
         """One relaxation, of the whole network or of a part or case."""
-        return OneSolve().advance(task, bracket, budget, look)
+        return self.kept(task).advance(OneSolve, task, bracket, budget, look)
+
+    def kept(self, task: Task) -> StepState:
+        """The state of the solves of this task; a new one where none is kept."""
+        whole = self.state is not None and task.specification.reduction is None
+        return self.state.of_task(task) if whole and self.state is not None else StepState()
 
     def planned(self, problem: Problem, budget: Budget) -> list[Step]:
         """The steps, in the order in which to take them."""
-        return (plan if self.parts else plan_by_name)(problem, budget, self.name)
+        return plan(problem, budget) if self.parts else plan_whole(problem, budget, self.name, self.most)
 
     def _steps(self, problem: Problem, bracket: Bracket, budget: Budget, look: MomentRounding) -> None:
-        """Take the planned steps, each within its share of the budget; parts before the whole give a first bound."""
+        """Take the planned steps, each within its share of the budget."""
         steps = self.planned(problem, budget)
-        whole = bool(steps) and steps[-1].whole
-        if not whole:
+        if self.parts and steps:
+            bracket.out_of_budget(budget)  # there are larger parts
+        elif not self.parts and not any(step.whole for step in steps):
             self._say_why(problem, bracket, budget, bool(steps))
         for step in steps:
+            if self.state is not None and self.state.ended(problem, step):
+                continue
             if bracket.status is Status.INTERRUPTED or (step is not steps[0] and bracket.closed()):
                 return
             last = step is steps[-1]
-            share = budget if last else self.share(budget, step, whole)
+            share = budget if last else budget.share(STEP_SHARE)
             ended = _guarded(bracket, share, partial(self._one, problem, bracket, share, step, look))
             if last or ended is SolverStatus.INTERRUPTED:
                 _conclude(ended, bracket, budget)
@@ -99,8 +127,8 @@ class Relaxed(Method):
         """Note why the whole network was not planned; `others`: whether other steps were. The memory is named only if
         nothing else forbids the whole."""
         step = whole_step(problem, self.name)
-        if self.parts and step.order > LARGEST_ORDER:
-            reason = f"order {step.order:,} is beyond {LARGEST_ORDER:,}"
+        if step.order > self.most:
+            reason = f"order {step.order:,} is beyond {self.most:,}"
         elif budget.holds(step.numbers):
             reason = f"order {step.order:,} takes about {budget.expected(step.operations):.0f} s here"
             bracket.out_of_budget(budget)
@@ -108,34 +136,31 @@ class Relaxed(Method):
             needed, limit = in_words(NUMBER * step.numbers), in_words(budget.memory.limit)
             reason = f"order {step.order:,} needs about {needed} beside what is there, and the memory limit is {limit}"
             bracket.out_of_memory(self.name, budget, noted=True)
-        parts = "the lift without signs takes" if problem.whole_map else "parts of the network take"
-        instead = f"; {parts} its place" if others else "; no part of it fits the time" if self.parts else ""
+        instead = "; the lift without signs takes its place" if others else ""
         bracket.note(f"{self.name} of the whole left out: {reason}{instead}")
-
-    def share(self, budget: Budget, step: Step, whole: bool) -> Budget:
-        """The budget of a step that others follow: a small share if the whole network comes last.
-
-        The lift of a whole map without signs gets a large share: it is nearly as good, and its cuts come first.
-        """
-        if not whole or not step.signs:
-            return budget.share(STEP_SHARE)
-        return budget.share(FIRST_SHARE).upto(FIRST_TIMES * budget.expected(step.operations))
 
     def _one(
         self, problem: Problem, bracket: Bracket, budget: Budget, step: Step, look: MomentRounding
     ) -> SolverStatus | None:
         """One relaxation of all or of a part of the network; None where its proof does not fit the budget."""
-        least = 1 if step.whole else step.order  # building takes time too
-        specification = self.specification(problem, step)
-        if not self._proof_fits(least, bracket, budget, step):
+        least, room = 1 if step.whole else step.order, self.room(problem, step, budget)  # building takes time too
+        if not self._proof_fits(least, bracket, room, step):
             return None
-        with budget.measured(BUILD_CALLS, SCALAR):
-            relaxation = build(problem, specification)
-        task = Task(problem, specification, relaxation)
-        if not self._proof_fits(task.proof_order, bracket, budget, step):
+        task = None if self.state is None else self.state.task(problem, step)
+        if task is None:
+            specification = self.specification(problem, step)
+            with budget.measured(build_operations(step.order)):
+                task = Task(problem, specification, build(problem, specification))
+        if self.state is not None:
+            self.state.begin(task, step)
+        if not self._proof_fits(task.proof_order, bracket, room, step):
             return None
         with threads_for(task.order):
             return self.solve(task, bracket, budget, look if step.whole else None)
+
+    def room(self, problem: Problem, step: Step, budget: Budget) -> Budget:  # noqa: ARG002 - tight looks at both
+        """The budget in which a proof must fit for a step to be begun."""
+        return budget
 
     def specification(self, problem: Problem, step: Step) -> Specification:
         """A part of a network is the backward lift of it, without values; tight keeps its name for its cuts."""

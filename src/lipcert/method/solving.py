@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +32,8 @@ PROOF_OPERATIONS = 10.0  # times the order cubed: eigenvalues and two factorisat
 PROOF_SHARE = 0.08  # share of a solver's work that may go into proofs on the way
 LAST_PROOF_SHARE = 0.7  # share of the budget that may be kept for the last proof
 FIRST_PROOF = 1.0  # seconds of a solve before its first proof
+STEP_ROOM = 1.25  # times the expected seconds of a solver's step: what a slice must have so that one fits into it
+MOMENTS_FROM = 0.1  # relative gap of a solve from which its moment matrix leads to witnesses
 WORTH_A_PROOF = 0.999  # multipliers are proved if they promise less than this times the best bound of the solve
 
 # Rounds of cuts, measured on the paper's (80,80) networks and ACAS Xu 1_1; docs/experiments/ablation.md.
@@ -42,6 +45,8 @@ CUT_IDLE = 1e-6  # a cut is idle if its multiplier is below this, relative to th
 CUT_NEAR = 0.15  # an idle cut with less slack than this stays: without it, the next round would violate it
 SEPARATION_OPERATIONS = 60.0  # times the order squared: the search for violated cuts
 BUILD_CALLS = 5e3  # calls while a relaxation is built
+# Operations for each entry of the matrix while a relaxation is built, on 256x2 and SIGMOID 6x200: 1,000 to 4,000.
+BUILD_ENTRY = 3e3
 
 OnMoments = Callable[[Relaxation, Array], None]  # a relaxation and its moment matrix, while the solver rests
 
@@ -84,6 +89,11 @@ def proof_operations(order: int) -> float:
     return PROOF_OPERATIONS * float(order) ** 3
 
 
+def build_operations(order: int) -> float:
+    """Operations to build a relaxation."""
+    return BUILD_ENTRY * float(order) ** 2
+
+
 def proof_fits(order: int, budget: Budget) -> bool:
     """Whether there is time for a solver and a proof; without the proof the solver's answer is no bound."""
     return budget.expected(proof_operations(order)) <= LAST_PROOF_SHARE * budget.left()
@@ -105,7 +115,10 @@ class Solve(Protocol):
 
     Every certificate on the way, and the last, improve the bracket. A moment matrix, where there is one, goes to
     `on_moments` while the solver rests. Whatever a solver returns, only what the proof room proves is handed on.
+    `dual` is the bound that its best multipliers promise, proved or not.
     """
+
+    dual: float
 
     def advance(
         self, task: Task, bracket: BracketView, budget: Budget, on_moments: OnMoments | None = None, /
@@ -117,18 +130,30 @@ class Solve(Protocol):
 
 
 class OneSolve:
-    """One solver, chosen by size and budget; an interior point that its budget stopped goes on in the next call."""
+    """One solver, chosen by size and budget; one that its budget stopped goes on in the next call."""
 
     def __init__(self) -> None:
         self.paused: PausedSolve | None = None
+        self.dual = math.inf
+        self.proof = 0.0  # operations of a proof
 
     def least(self, budget: Budget) -> float | None:
-        """Seconds of the next iteration of an interior point."""
-        return None if self.paused is None else self.paused.least(budget)
+        """Seconds of the next step of the solver, and of a proof of what it finds."""
+        if self.paused is None:
+            return None
+        return STEP_ROOM * self.paused.least(budget) + budget.expected(self.proof) / LAST_PROOF_SHARE
+
+    def ahead(self, budget: Budget) -> float:
+        """Seconds to the solver's next result."""
+        return 0.0 if self.paused is None else self.paused.ahead(budget)
 
     def advance(self, task: Task, bracket: BracketView, budget: Budget, on_moments: OnMoments | None = None) -> Status:
-        """The solver within the budget, but for the time of a last proof."""
-        reserve = min(LAST_PROOF_SHARE * budget.left(), budget.expected(proof_operations(task.proof_order)))
+        """The solver within the budget, but for the time of a last proof.
+
+        A solver that goes on later is proved where it promises a better bound than the bracket has.
+        """
+        self.proof = proof_operations(task.proof_order)
+        reserve = min(LAST_PROOF_SHARE * budget.left(), budget.expected(self.proof))
         watcher = Watcher(task, bracket, budget, latest=budget.end - 2 * reserve)
         if no_room_for_interior(bracket.settings.solver, task.relaxation.problem, budget):
             bracket.note(
@@ -139,11 +164,12 @@ class OneSolve:
             result = choose_solver(bracket.settings.solver, task.relaxation.problem, within)(watcher)
         else:
             result = self.paused.advance(within, watcher)
-        if watcher.proved is None or not np.array_equal(watcher.proved, result.y):
+        self.paused, self.dual = result.paused, result.dual
+        worth = self.paused is None or result.dual < WORTH_A_PROOF * bracket.upper
+        if worth and (watcher.proved is None or not np.array_equal(watcher.proved, result.y)):
             bracket.improve(proved(task, result.y, budget))
-        if on_moments is not None and result.X is not None:
+        if on_moments is not None and result.X is not None and (self.paused is None or result.gap < MOMENTS_FROM):
             on_moments(task.relaxation, result.X)
-        self.paused = result.paused
         return result.status
 
 
@@ -161,7 +187,7 @@ class Watcher:
 
     def __init__(self, task: Prover, bracket: BracketView, budget: Budget, latest: float) -> None:
         self.task, self.bracket, self.budget, self.latest = task, bracket, budget, latest
-        self.start, self.spent, self.best = budget.now(), 0.0, float("inf")
+        self.start, self.spent, self.best = budget.now(), 0.0, bracket.upper  # nothing above it is worth a proof
         self.proved: Array | None = None  # the multipliers of the last proof
 
     def __call__(self, progress: Progress) -> None:
@@ -202,6 +228,7 @@ class CutRounds:
     """
 
     def __init__(self) -> None:
+        self.dual = math.inf
         self.cuts, self.operations = NO_CUTS, 0.0  # cuts of the next solve, and about how many operations it takes
         self.best = np.inf  # bound of a solve that came to its end
         self.stalled = 0  # rounds in turn that gained too little
@@ -229,6 +256,7 @@ class CutRounds:
             watcher = Watcher(current, bracket, budget, latest=budget.end - reserve)
             result = solve_rank_two(problem, Options(tolerance=1e-6), watcher, budget=budget)
             certificate = proved(current, result.y, budget)
+            self.dual = min(self.dual, certificate.upper)
             bracket.improve(certificate)
             if on_moments is not None and result.X is not None:
                 on_moments(current.relaxation, result.X)

@@ -37,24 +37,27 @@ HOPE = 0.1  # share of the gap that an untried engine may close in its first sli
 HOPE_BELOW = 0.5  # the same of an engine that works on the lower end alone: half of the gap may close from below
 FADES = 0.6  # factor on this hope for every slice that the engine has had
 HORIZONS = 6  # horizons that are looked at: the next slice, and its doubles; an extrapolation beyond says nothing
-EARLY = 0.5  # a slice ended early if the engine used less than this share of it
+EARLY = 0.1  # a slice ended early if the engine used less than this share of it
+FAILURES = (ArithmeticError, ValueError, RuntimeError)  # numpy, scipy and HiGHS raise these
 IDLE = 3  # slices in a row that ended early without a gain: then the engine has nothing to do and ends
 
 
 class Engine:
     """One way to improve the bracket: `advance` works for a slice of time, and the next call goes on from there.
 
-    `upper` is the bound that the engine has proved by itself. `ended` says that another slice would change nothing.
+    `upper` is the bound that the engine has proved by itself; `promised` is the one that its solver would prove now,
+    for the rule alone. `ended` says that another slice would change nothing.
     """
 
     name: str
     below: bool = False  # whether it works on the lower end of the bracket alone
     upper: float = math.inf
+    promised: float = math.inf
     ended: bool = False
 
     def __init__(self) -> None:
         self.history: list[_Point] = []  # before the first slice, and after each so far
-        self.slices = 0  # those that were long enough
+        self.slices = 0  # those that were long enough, and had a result or could have had one
         self.idle = 0  # slices in a row that ended early without a gain
 
     @property
@@ -70,6 +73,10 @@ class Engine:
         """Seconds that the next slice must have to gain anything."""
         return 0.0
 
+    def ahead(self, budget: Budget) -> float:  # noqa: ARG002 - engines that know their next result use it
+        """Seconds to the engine's next result, in one slice or several; its hope does not fade before."""
+        return 0.0
+
     def conclude(self) -> None:
         """Write notes for the user after the last slice."""
 
@@ -79,8 +86,8 @@ class Engine:
 
 @dataclass(frozen=True)
 class _Point:
-    """After a slice: the seconds that the engine has spent, log of its own bound, and by how much all of its slices
-    have raised log of the lower bound. Before the first slice its bound is that of the bracket."""
+    """After a slice: the seconds that the engine has spent, log of its own bound, proved or promised, and by how much
+    all of its slices have raised log of the lower bound. Before the first slice its bound is that of the bracket."""
 
     spent: float
     upper: float
@@ -131,7 +138,7 @@ def _index(engine: Engine, bracket: Bracket, budget: Budget, gap: float) -> floa
     """The largest expected gain per second, over all horizons from the next slice on."""
     seconds = _length(engine, budget)
     hope = HOPE_BELOW if engine.below else HOPE
-    best = hope * FADES**engine.slices * gap / seconds
+    best = hope * FADES**engine.slices * gap / max(seconds, engine.ahead(budget))
     for doubling in range(HORIZONS if engine.history else 0):
         horizon = seconds * 2.0**doubling
         best = max(best, _expected(engine.history, horizon, bracket.upper) / horizon)
@@ -144,7 +151,7 @@ def _expected(history: Sequence[_Point], more: float, upper: float) -> float:
     raised = _further([(p.spent, -p.raised) for p in history], more)
     if not math.isfinite(last.upper):
         return raised
-    above = last.upper - _log(upper)  # how far its own bound is above the bracket
+    above = max(last.upper - _log(upper), 0.0)  # how far its own bound is above the bracket
     return raised + max(_further([(p.spent, p.upper) for p in history if math.isfinite(p.upper)], more) - above, 0.0)
 
 
@@ -174,6 +181,8 @@ def _slice(engine: Engine, bracket: Bracket, budget: Budget, length: float) -> N
         engine.advance(budget.upto(given))
     except MemoryError:
         _end_by_memory(engine, bracket, budget)
+    except FAILURES as error:
+        _end_by_failure(engine, bracket, error)
     if budget.memory.full():
         _end_by_memory(engine, bracket, budget)
     seconds = max(budget.now() - begin, 1e-9)
@@ -184,13 +193,20 @@ def _slice(engine: Engine, bracket: Bracket, budget: Budget, length: float) -> N
     engine.idle = engine.idle + 1 if early and not gained else 0
     engine.ended = engine.ended or engine.idle >= IDLE
     raised += math.log(bracket.lower / lower) if 0 < lower < bracket.lower else float(lower <= 0 < bracket.lower)
-    engine.history.append(_Point(spent + seconds, _log(engine.upper), raised))
-    engine.slices += not short
+    engine.history.append(_Point(spent + seconds, _log(min(engine.upper, engine.promised)), raised))
+    engine.slices += not (short or engine.ahead(budget) > 0.0)
     bracket.turns.append(Turn(engine.name, begun, seconds, engine.upper, bracket.lower, bracket.upper))
 
 
 def _log(bound: float) -> float:
     return math.log(bound) if bound > 0 else -math.inf
+
+
+def _end_by_failure(engine: Engine, bracket: Bracket, error: Exception) -> None:
+    """End an engine whose solver has failed: what it has proved is kept, and the others go on."""
+    engine.ended = True
+    engine.release()
+    bracket.note(f"{engine.name} ended early, its solver failed: {type(error).__name__}, {error}")
 
 
 def _end_by_memory(engine: Engine, bracket: Bracket, budget: Budget) -> None:

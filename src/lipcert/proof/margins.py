@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from lipcert.bounds.cell import whole as whole_cell
-from lipcert.bounds.interval import Interval
+from lipcert.bounds.interval import Interval, affine_interval
+from lipcert.bounds.offsets import BallBlock, reaches
 from lipcert.bounds.propagation import ForwardPass
+from lipcert.bounds.substitution import BoundedBlock, forms_above
 from lipcert.errors import FileFormatError, InputError
 from lipcert.files.numbers import LARGEST_WHOLE, real, whole
 from lipcert.problem.activations import IDENTITY
@@ -33,7 +35,10 @@ Place = Box | Ball  # where margins hold
 
 @dataclass(frozen=True, eq=False)
 class MarginProof:
-    """c'scores <= upper on the region; without multipliers by linear bounds, with them by `margin(.., keep)`."""
+    """c'scores <= upper on the region; without multipliers by linear bounds, with them by `margin(.., keep)`.
+
+    With multipliers and no `keep` by linear bounds with these slopes and weights of balls (`bounds.offsets`).
+    """
 
     c: Array
     upper: float
@@ -125,6 +130,47 @@ def joint_bounds(net: Network, region: Place) -> tuple[Interval, ...]:
     return ForwardPass(net, [whole_cell(net, region)], every=True, joint=joint).run().of(0)
 
 
+def slopes_name(layer: int) -> str:
+    """The name in files of the slopes of a layer, counted from 1."""
+    return f"slopes {layer}"
+
+
+WEIGHTS = "weights of balls"
+
+
+def fitting(
+    net: Network, region: Place, pre: Sequence[Interval], numbers: Mapping[str, Array]
+) -> tuple[list[Array], list[float]] | None:
+    """The slopes and the weights of all layers in a proof; None where they are none of this network on a ball."""
+    weights = numbers.get(WEIGHTS, np.zeros(0))
+    slopes = [numbers.get(slopes_name(k), np.zeros(0)) for k in range(1, net.depth + 1)]
+    fits = weights.shape == (net.depth,) and all(s.shape == z.lo.shape for s, z in zip(slopes, pre, strict=True))
+    good = fits and isinstance(region, Ball) and all(np.all(np.isfinite(v)) for v in (weights, *slopes))
+    return (slopes, weights.tolist()) if good and np.all(weights >= 0) else None
+
+
+def offset_margin(
+    net: Network, region: Place, c: Array, pre: tuple[Interval, ...], numbers: Mapping[str, Array]
+) -> float:
+    """An upper bound of c'scores on a ball from any slopes and any weights >= 0, infinite where they do not fit."""
+    found = fitting(net, region, pre, numbers)
+    if found is None or not isinstance(region, Ball):
+        return np.inf
+    longer = with_margins(net, c[None])
+    box = Interval(region.box.lo[None], region.box.hi[None])
+    values, stages = [box], list[BoundedBlock]()
+    for k, (reach, s, weight) in enumerate(zip(reaches(net, region, pre), *found, strict=True)):
+        block, z = net.hidden[k], Interval(pre[k].lo[None], pre[k].hi[None])
+        x = Interval(*block.activation.value_bounds(*z))
+        stages.append(BallBlock(block, z, x, (values[k],), reach, s, weight))
+        values.append(x)
+    scores = longer.hidden[-2]
+    z = affine_interval(scores.terms[0][1], scores.bias, values[-1])
+    stages.append(BoundedBlock(scores, z, z, (values[-1],)))
+    forms = forms_above(longer.hidden[-1], np.zeros(1, dtype=np.int64), stages, box)
+    return worst(float(forms.largest(box, region, region.clip is not None)[0, 0]))
+
+
 def with_margins(net: Network, rows: Array) -> Network:
     """The network whose last hidden block is rows @ scores."""
     count, behind = len(rows), len(net.blocks)
@@ -151,8 +197,10 @@ def _rechecked(proof: MarginProof, net: Network, region: Place, pre: tuple[Inter
 def _recheck(proof: MarginProof, net: Network, region: Place, pre: tuple[Interval, ...], linear: float) -> float:
     if not proof.multipliers:
         return worst(linear)
-    if not applies(net) or proof.keep < 0:
+    if not applies(net):
         return np.inf
+    if proof.keep < 0:
+        return offset_margin(net, region, proof.c, pre, proof.multipliers)
     problem = margin(Problem.of(net, region, proof.c).on(region, preactivations=pre), proof.keep)
     relaxation = problem.relaxation
     if not relaxation.fits(proof.multipliers, proof.shift):

@@ -385,12 +385,6 @@ def _violated_crosses(relaxation: Relaxation, X: Array, budget: int, tolerance: 
     return np.stack([pairs.own[i], code, pairs.own[j], step, kind, 0 * kind], axis=1)
 
 
-def pair_cuts(relaxation: Relaxation, a: Index, p: Index, b: Index, q: Index) -> Cuts:
-    """The cuts (1 + p y_a)(1 + q y_b) >= 0 on given entries of y."""
-    none = np.full(len(a), -1, dtype=np.int64)
-    return Cuts(_table(_names(relaxation), np.stack([a, p, b, q, none, 0 * none], axis=1)))
-
-
 def triple_cuts(relaxation: Relaxation, nodes: NDArray[np.int64], signs: NDArray[np.int64]) -> Cuts:
     """The cuts (p y_a + q y_b + r y_c)^2 >= 1 on given entries of y, a row of three for each."""
     return Cuts(_table(_names(relaxation), np.stack([nodes, signs], axis=2).reshape(len(nodes), 6)))

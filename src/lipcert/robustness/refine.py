@@ -1,8 +1,8 @@
 """Inputs one by one: bounds of the margins on the input's own box or ball, where shared constants leave it open.
 
-Linear bounds first; for the rivals that they leave, the margin relaxation (`relaxation.margin`), solved by the
-interior point until its multipliers prove a margin below zero, or until its primal says that they never will. A data
-set has the linear bounds of all its inputs before the first relaxation is solved.
+Linear bounds first, on balls with slopes by descent; for the rivals that they leave, the margin relaxation
+(`relaxation.margin`), solved by the interior point until its multipliers prove a margin below zero, or until its primal
+says that they never will. A data set has the linear bounds of all its inputs before the first relaxation is solved.
 
 A margin of -d on the ball of radius r holds further out by the shared constant: within r + d / L the rival is behind.
 """
@@ -28,6 +28,7 @@ from lipcert.problem.region import Ball, Box
 from lipcert.proof.margins import MarginProof, Place, certificate_of, linear_margins, prove_margin
 from lipcert.relaxation.margin import Margin, applies, margin
 from lipcert.robustness.decision import Classified
+from lipcert.robustness.descent import prove_by_descent
 from lipcert.rounding import Array, add_down, down
 from lipcert.solver import Progress, Status
 
@@ -181,25 +182,30 @@ def refine_input(net: Network, given: OpenInput, seconds: float, memory: int | f
 
 
 def prove_class(net: Network, region: Place, label: int, rivals: NDArray[np.intp], budget: Budget) -> Refinement:
-    """Whether `label` beats each of the rivals on the whole region; the hardest rival is asked first."""
+    """Whether `label` beats each of the rivals on the whole region, from cheap to dear: linear bounds, on balls linear
+    bounds with better slopes, and relaxations while the budget lasts; these begin with the hardest rival."""
     rows = np.array([against(net, label, int(i)) for i in rivals])
-    pre, linear = linear_margins(net, region, rows)
-    still = np.flatnonzero(~(linear < 0))
-    done = [int(k) for k in np.flatnonzero(linear < 0)]
-    proofs = [MarginProof(rows[k], float(linear[k])) for k in done]
-    if not still.size:
-        return Refinement(True, "linear", float(linear.max()), tuple(proofs), tuple(int(rivals[k]) for k in done))
-    order = 1 + net.inputs + sum(int(np.sum((z.lo < 0) & (z.hi > 0))) for z in pre)
-    finite = all(np.all(np.isfinite(z.lo)) and np.all(np.isfinite(z.hi)) for z in pre)
-    if budget.over() or not (applies(net) and finite and order <= LARGEST):
-        return Refinement(False, "linear", float(linear.max()))
-    for k in still[np.argsort(-linear[still])]:
-        proof = prove_rival(net, region, rows[k], pre, budget)
-        if proof is None or not proof.upper < 0:
-            return Refinement(False, "margin", np.inf if proof is None else proof.upper)
-        proofs.append(proof)
-        done.append(int(k))
-    return Refinement(True, "margin", max(p.upper for p in proofs), tuple(proofs), tuple(int(rivals[k]) for k in done))
+    pre, least = linear_margins(net, region, rows)
+    proofs = {int(k): MarginProof(rows[k], float(least[k])) for k in np.flatnonzero(least < 0)}
+    still, how = np.flatnonzero(~(least < 0)), "linear"
+    if still.size and applies(net) and all(np.all(np.isfinite(z.lo) & np.isfinite(z.hi)) for z in pre):
+        if isinstance(region, Ball):
+            how, (values, found) = "descent", prove_by_descent(net, region, rows[still], pre)
+            least[still] = np.fmin(least[still], values)
+            proofs |= {int(still[k]): proof for k, proof in found.items()}
+            still = np.array([k for k in still if int(k) not in proofs], dtype=np.intp)
+        order = 1 + net.inputs + sum(int(np.sum((z.lo < 0) & (z.hi > 0))) for z in pre)
+        for k in still[np.argsort(-least[still])] if order <= LARGEST else ():
+            if budget.over():
+                break
+            how, proof = "margin", prove_rival(net, region, rows[k], pre, budget)
+            if proof is None or not proof.upper < 0:
+                return Refinement(False, how, np.inf if proof is None else proof.upper)
+            proofs[int(k)] = proof
+    if len(proofs) < len(rows):
+        return Refinement(False, how, float(least.max()))
+    worst = max(proof.upper for proof in proofs.values())
+    return Refinement(True, how, worst, tuple(proofs.values()), tuple(int(rivals[k]) for k in proofs))
 
 
 def prove_rival(

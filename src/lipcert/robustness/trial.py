@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lipcert.budget import Budget
 from lipcert.jobs import Piece
-from lipcert.proof.margins import linear_margins
 from lipcert.robustness.decision import Classified, rival_radii
 from lipcert.robustness.question import DataQuestion
-from lipcert.robustness.refine import OpenInput, against
+from lipcert.robustness.refine import OpenInput, prove_class
 from lipcert.rounding import Array
 
 TRIED = 2  # pairs of classes whose constants are tried
@@ -42,8 +42,8 @@ def try_inputs(question: DataQuestion, classified: Classified) -> TriedInputs:
     for k in right[np.unique(np.linspace(0, len(right) - 1, min(_SAMPLE, len(right))).astype(np.int64))]:
         label = int(classified.labels[k])
         ball = OpenInput(int(k), q.data.inputs[k], label, q.radii, q.limits, np.zeros(0), norm=q.norm)
-        rows = np.array([against(q.net, label, i) for i in range(classified.lead.shape[1]) if i != label])
-        proved += bool(np.all(linear_margins(q.net, ball.region(q.radii[0]), rows)[1] < 0))
+        rivals = np.delete(np.arange(classified.lead.shape[1]), label)
+        proved += prove_class(q.net, ball.region(q.radii[0]), label, rivals, Budget.of_work(0.0)).proved
         count += 1
         if time.monotonic() - start > _LONGEST:
             break

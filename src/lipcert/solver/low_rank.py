@@ -12,7 +12,7 @@ the optimum: a first phase, or a last resort for sizes beyond the interior point
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -164,6 +164,7 @@ class Factors:
 
 
 _SWEEPS, _LANCZOS = 25, (60, 100)  # effort of the two ways to feasible multipliers
+EVALUATIONS = 1.2  # of the Lagrangian, for each step of L-BFGS
 _PENALTY = 4.0  # at first, in units of the mean diagonal multiplier
 _STEEPEST = 16.0  # times that: beyond, the multipliers of unfinished climbs are noise
 
@@ -222,6 +223,23 @@ class LowRankRun:
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         return self.log.result(status)
+
+    def advance(self, budget: Budget, callback: Callback) -> RankTwoResult:
+        """Go on with the next round; the callback sees the rounds of this call alone."""
+        self.log.callback, self.log.budget = callback, budget
+        found = self.run(budget)
+        return replace(found, paused=self) if found.status is Status.TIME_LIMIT else found
+
+    def ahead(self, budget: Budget) -> float:  # noqa: ARG002 - as every solve that can be stopped says it
+        """No time: every round may give a bound."""
+        return 0.0
+
+    def least(self, budget: Budget) -> float:
+        """Seconds of the next round with its bound; those of a start before the first one."""
+        if self.round < 0:
+            return budget.expected(INTERIOR_ROW * self.problem.rows + INTERIOR_CALLS)
+        climb = self.options.inner * (self.factors.operations(self.R.shape[1]) + THIN_CALLS)
+        return budget.expected(EVALUATIONS * climb + self._bound_operations(), THIN)
 
     def _round(self) -> Status | None:
         """One round, the start being the first; a climb that the budget cut short changes nothing."""

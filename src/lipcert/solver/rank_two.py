@@ -19,7 +19,7 @@ from lipcert.errors import InputError
 from lipcert.relaxation.rank_two import Floats, RankTwoProblem
 from lipcert.solver.atoms import NONE, AtomForm, atom_form
 from lipcert.solver.bordered import Bordered, Inverse
-from lipcert.solver.costs import iteration_operations, setup_operations
+from lipcert.solver.costs import ITERATIONS, iteration_operations, setup_operations, solve_operations
 from lipcert.solver.dense import cholesky, longest_ratio, longest_step, symmetrise, symv
 from lipcert.solver.result import Callback, Log, RankTwoResult, Record, Status
 from lipcert.solver.roots import find_core
@@ -103,8 +103,15 @@ class RankTwoRun:
         return replace(found, paused=self) if found.status is Status.TIME_LIMIT else found
 
     def least(self, budget: Budget) -> float:
-        """Seconds of the next iteration."""
-        return budget.expected(self.iteration())
+        """Seconds of the next iteration; before the first one, those of the start too."""
+        if self.begun:
+            return budget.expected(self.iteration())
+        return budget.expected(setup_operations(self.problem) + solve_operations(self.given) / ITERATIONS)
+
+    def ahead(self, budget: Budget) -> float:
+        """Seconds of the iterations to a bound within a percent of the optimum."""
+        done = len(self.log.history) - 1
+        return max(ITERATIONS - done, 0) * budget.expected(self.iteration()) if self.begun else 0.0
 
     def iteration(self) -> float:
         """Operations of the next one."""

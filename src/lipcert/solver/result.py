@@ -79,6 +79,9 @@ class PausedSolve(Protocol):
     def least(self, budget: Budget) -> float:
         """Seconds that it needs to come any further."""
 
+    def ahead(self, budget: Budget) -> float:
+        """Seconds that it is expected to need to a bound near its optimum; none where every step may give a bound."""
+
     def advance(self, budget: Budget, callback: Callback) -> RankTwoResult:
         """Go on from the last iterate; the callback sees the iterations of this call alone."""
 

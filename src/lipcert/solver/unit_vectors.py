@@ -1,15 +1,9 @@
-"""Alternating maximisation over unit vectors, M joining one family with another and both with a constant.
-
-    max  2 sum_ij K_ij <t_i, v_j> + 2 sum_i r_i <t_i, e> + 2 sum_j k_j <v_j, e>      |t_i| = |v_j| = |e| = 1
-
-Exact maxima over t, v and e in turn, with extrapolation; at a fixed point the lengths before normalising are the
-multipliers d of X_ii = 1, and diag(d) - M >= 0. Away from it they are scaled until it holds. Two problems have this
-form: the Lagrangian of a grid at fixed multipliers (`solve_unit_vectors`), and global Shor relaxations of one hidden
-layer [CLMP20], without the constant (`solve_bipartite`):
+"""Alternating maximisation over unit vectors, for global Shor relaxations of one hidden layer [CLMP20]:
 
     max  sum_ij K_ij <t_i, w_j>,     S = [ diag(a)  -K ; -K'  diag(b) ] >= 0   =>   value <= (sum a + sum b) / 2
 
-with a_i = |sum_j K_ij w_j|, b_j = |sum_i K_ij t_i| at a fixed point; away from it s a and s b are feasible, with
+Exact maxima over t and w in turn, with extrapolation; at a fixed point the lengths before normalising are the
+multipliers, a_i = |sum_j K_ij w_j| and b_j = |sum_i K_ij t_i|. Away from it s a and s b are feasible, with
 s = |diag(a)^-1/2 K diag(b)^-1/2|_2. `two_sides` recognises such a problem.
 """
 
@@ -21,27 +15,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import eigh
 from scipy.sparse import csgraph
 
 from lipcert.budget import Budget
 from lipcert.errors import InputError
 from lipcert.relaxation.rank_two import Floats, RankTwoProblem
 from lipcert.solver.costs import EIGENVALUE, EIGENVALUE_CALLS, THIN_CALLS
-from lipcert.solver.grid import Moments
 from lipcert.solver.result import Callback, Log, RankTwoResult, Status
 from lipcert.steps import THIN
-
-
-@dataclass(frozen=True, eq=False)
-class UnitResult:
-    """Multipliers of |t_i| = 1, |v_j| = 1, |e| = 1, their sum, and the value of the vectors found."""
-
-    left: Floats
-    right: Floats
-    one: float
-    dual: float
-    primal: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,71 +31,29 @@ class Sweep:
 
     T: Floats
     W: Floats
-    e: Floats
     value: float
 
 
-def alternate(parts: Moments, W: Floats, e: Floats, budget: Budget) -> Iterator[Sweep]:
-    """Exact maxima over t, v and e in turn, from v = W and e on, for ever; `parts` are K, r and k."""
-    K, r, k = parts
-    turned, joined = np.ascontiguousarray(K.T), bool(np.any(r) or np.any(k))  # whether e plays a part
-    W_before, e_before, momentum, last = W, e, 0.0, -np.inf
+def alternate(K: Floats, W: Floats, budget: Budget) -> Iterator[Sweep]:
+    """Exact maxima over t and w in turn, from w = W on, for ever."""
+    turned, W_before, momentum, last = np.ascontiguousarray(K.T), W, 0.0, -np.inf
     each = 4.0 * K.size * W.shape[1] + 20.0 * W.size + THIN_CALLS
     while True:
         with budget.measured(each, THIN):
-            W_ahead = normalise(W + momentum * (W - W_before)) if momentum else W
-            e_ahead = normalise((e + momentum * (e - e_before))[None])[0]
-            T = normalise(K @ W_ahead + r[:, None] * e_ahead if joined else K @ W_ahead)
-            W_before, e_before = W, e
-            image = turned @ T
-            W = normalise(image + k[:, None] * e_ahead if joined else image)
-            pull = r @ T + k @ W
-            e = normalise(pull[None])[0]
-        value = 2.0 * float(np.vdot(image, W)) + 2.0 * float(np.linalg.norm(pull))
+            T = normalise(K @ (normalise(W + momentum * (W - W_before)) if momentum else W))
+            W_before, image = W, turned @ T
+            W = normalise(image)
+        value = float(np.vdot(image, W))
         # Extrapolation speeds up the sweeps several times; it restarts when the value falls.
         momentum = 0.0 if value < last else min(0.9, momentum + 0.1)
         last = value
-        yield Sweep(T, W, e, value)
+        yield Sweep(T, W, value)
 
 
 def normalise(V: Floats) -> Floats:
     """Rows of length one; a row of zeros stays."""
     norm = np.sqrt(np.einsum("ij,ij->i", V, V))
     return np.asarray(V / np.where(norm > 0, norm, 1.0)[:, None])
-
-
-def solve_unit_vectors(
-    parts: Moments, W: Floats, e: Floats, budget: Budget, sweeps: int = 100, tolerance: float = 1e-6
-) -> UnitResult:
-    """The best multipliers found from the vectors v = W and e on; `parts` are K, r and k.
-
-    One sweep is made whatever the budget: without it there are no multipliers.
-    """
-    K, r, k = parts
-    before, alternation = -np.inf, alternate(parts, normalise(W), e, budget)
-    for count, at in zip(range(1, sweeps + 1), alternation, strict=False):
-        if budget.over() or (count % 20 == 0 and at.value - before < tolerance * abs(at.value)):
-            break
-        before = at.value if count % 20 == 0 else before
-    left = np.linalg.norm(K @ at.W + r[:, None] * at.e, axis=1)
-    right = np.linalg.norm(K.T @ at.T + k[:, None] * at.e, axis=1)
-    one = float(np.linalg.norm(r @ at.T + k @ at.W))
-    with budget.measured(EIGENVALUE * (1 + sum(K.shape)) ** 3 + EIGENVALUE_CALLS):
-        return _feasible(parts, np.concatenate([[one], left, right]), at.value)
-
-
-def _feasible(parts: Moments, d: Floats, value: float) -> UnitResult:
-    """d scaled until diag(d) - M is positive semidefinite, up to rounding."""
-    K, r, k = parts
-    d = np.maximum(d, 1e-6 * max(float(d.mean()), np.finfo(float).tiny))
-    p, n = K.shape[0], d.size
-    M = np.zeros((n, n))
-    M[0, 1 : 1 + p], M[0, 1 + p :], M[1 : 1 + p, 1 + p :] = r, k, K
-    M += M.T
-    scale = 1.0 / np.sqrt(d)
-    largest = eigh(M * scale[:, None] * scale, eigvals_only=True, subset_by_index=(n - 1, n - 1))[0]
-    d = d * max(float(largest), 0.0) * (1.0 + 1e-12)
-    return UnitResult(d[1 : 1 + p], d[1 + p :], float(d[0]), float(d.sum()), value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +101,7 @@ def solve_bipartite(
     p, q = K.shape
     rank = int(np.sqrt(2.0 * (p + q))) + 2  # beyond sqrt(2 (p + q)) local maxima are global
     W = normalise(np.random.default_rng(0).standard_normal((q, rank)))
-    alternation = alternate((K, np.zeros(p), np.zeros(q)), W, np.zeros(rank), budget)
+    alternation = alternate(K, W, budget)
     check_operations = 2.0 * p * q * min(p, q) + EIGENVALUE * min(p, q) ** 3 + EIGENVALUE_CALLS
     check, best = 1, None
     for sweep, at in zip(range(1, sweeps + 1), alternation, strict=False):
@@ -170,8 +109,8 @@ def solve_bipartite(
             check = sweep + max(10, sweep // 4)
             with budget.measured(check_operations):
                 lengths = np.linalg.norm(K @ at.W, axis=1), np.linalg.norm(K.T @ at.T, axis=1)
-                best = _better(best, _scaled(K, *lengths), at.value / 2)
-            found = Bipartite(*best, at.value / 2, None, sweep)
+                best = _better(best, _scaled(K, *lengths), at.value)
+            found = Bipartite(*best, at.value, None, sweep)
             stop = callback is not None and callback(found)
             if stop or found.gap < tolerance:
                 return replace(found, status=Status.OPTIMAL if found.gap < tolerance else Status.INTERRUPTED)

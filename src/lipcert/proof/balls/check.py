@@ -24,6 +24,7 @@ from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.balls.arithmetic import case_table, check_arithmetic
 from lipcert.proof.balls.cells import Hint, box_is_proved, region_bounds
 from lipcert.proof.balls.collapsed import proved_collapse
+from lipcert.proof.balls.margins import offset_margin
 from lipcert.proof.balls.numbers import BITS, above, float_above, load_flint
 from lipcert.proof.balls.rows import check_multipliers, check_rows
 from lipcert.proof.balls.slopes import check_part
@@ -32,6 +33,7 @@ from lipcert.proof.balls.trees import check_tree
 from lipcert.proof.balls.zonotope import zonotope_bounds
 from lipcert.proof.cases import Cases, case_of
 from lipcert.proof.certificate import Certificate, Proof
+from lipcert.proof.channels import Channels
 from lipcert.proof.leaves import Leaves
 from lipcert.proof.margins import MarginCertificate, MarginProof, Place, joint_bounds, with_margins
 from lipcert.proof.multipliers import Multipliers
@@ -128,6 +130,8 @@ def check_on(problem: Problem, pre: Hint, proof: Proof) -> float:
             return _cases(problem, pre, proof)
         case Slopes():
             return _slopes(problem, pre, proof)
+        case Channels():
+            raise MethodError("the exact check does not know slopes with one multiplier per channel; use verify")
         case Tree():
             return check_tree(problem, pre, proof)
         case Preorder():
@@ -236,8 +240,10 @@ def _check(proof: MarginProof, net: Network, region: Place) -> float:
     found = region_bounds(Problem.of(longer, region, 0), joint_bounds(longer, region)).pre
     if not proof.multipliers:
         return float(found[-1].hi[0])
-    if not applies(net) or proof.keep < 0:
+    if not applies(net):
         return math.inf
+    if proof.keep < 0:
+        return offset_margin(net, region, proof.c, tuple(found), proof.multipliers)
     problem = Problem.of(net, region, proof.c).on(region, tuple(found[: net.depth]))
     question = margin(problem, proof.keep)
     relaxation = question.relaxation

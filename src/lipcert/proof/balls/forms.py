@@ -64,6 +64,10 @@ class Stage:
         """Above and below the derivative."""
         return self._lines(slope_lines(self.block.activation, *self.z), 1)
 
+    def carried(self, rows: Balls) -> tuple[Balls, Balls]:
+        """Coefficients of z in a bound of rows x from above, and what is added to the constants."""
+        return through(rows, self.lines, balls(self.x.magnitude))
+
     def _lines(self, hint: Any, order: int) -> BallLines:
         low, up = (np.where(np.isfinite(s), s, 0.0) for s in (hint.low_slope, hint.up_slope))
         f = self.block.activation
@@ -148,7 +152,7 @@ def descend(stages: Sequence[Stage], pending: dict[int, Balls], lifted: dict[int
             continue
         stage, rows = stages[i - 1], lifted.get(i)
         if i in pending:
-            more, shift = through(pending.pop(i), stage.lines, balls(stage.x.magnitude))
+            more, shift = stage.carried(pending.pop(i))
             constant = constant + shift
             rows = more if rows is None else rows + more
         assert rows is not None

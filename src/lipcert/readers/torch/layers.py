@@ -12,6 +12,7 @@ from lipcert.files.boundary import quoted
 from lipcert.readers.graph import Entry, places, refused
 from lipcert.readers.graph.tensors import Graph, Tensor
 from lipcert.readers.torch import norms
+from lipcert.readers.torch.blocks import BLOCKS
 from lipcert.readers.torch.functions import FUNCTIONS
 from lipcert.readers.torch.values import parameter
 
@@ -137,13 +138,10 @@ _PADS = {
     "CircularPad": "circular",
 }
 _STATISTICS = refused("divides by powers of sums over its input, which is not read")
-_RECURRENT = refused("multiplies tensors that both depend on the input, step after step")
-_ATTENTION = refused("multiplies tensors that both depend on the input")
+_DECODER = refused("reads two inputs; write it with attention layers")
 _REFUSED: dict[str, Entry] = {
     **dict.fromkeys(("LocalResponseNorm", "CrossMapLRN2d"), _STATISTICS),
-    **dict.fromkeys(("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell"), _RECURRENT),
-    **dict.fromkeys(("MultiheadAttention", "Transformer", "TransformerEncoder", "TransformerDecoder"), _ATTENTION),
-    **dict.fromkeys(("TransformerEncoderLayer", "TransformerDecoderLayer"), _ATTENTION),
+    **dict.fromkeys(("Transformer", "TransformerDecoder", "TransformerDecoderLayer"), _DECODER),
     **dict.fromkeys(("Embedding", "EmbeddingBag"), refused("reads whole numbers, not a point of a space")),
     "Bilinear": refused("multiplies two tensors that both depend on the input"),
     **dict.fromkeys(("LPPool1d", "LPPool2d", "LPPool3d"), refused("takes powers, whose slope has no bound")),
@@ -178,6 +176,7 @@ LAYERS: dict[str, Entry] = {
     "RMSNorm": _same_as("rms_norm"),
     "GroupNorm": _same_as("group_norm"),
     **{f"InstanceNorm{axes}d": _instance_norm() for axes in (1, 2, 3)},
+    **BLOCKS,
     **_REFUSED,
 }  # fmt: skip
 
@@ -187,13 +186,18 @@ _WEIGHT_HOOKS = ("WeightNorm", "SpectralNorm")  # hooks of torch.nn.utils from b
 SHAPELESS = frozenset(_ACTIVATIONS) | {"Flatten", "Identity", "Softmax", "LogSoftmax", *DROPOUTS}
 
 
-def apply_layer(graph: Graph, name: str, layer: Any, kind: str, x: Tensor) -> Tensor:
-    """The output of a layer; `kind` is its class in the table. Errors name the layer."""
+def apply_layer(graph: Graph, name: str, layer: Any, kind: str, x: Any, *others: Any, **settings: Any) -> Any:
+    """The output of a layer; `kind` is its class in the table. Errors name the layer.
+
+    Most layers take one tensor, and give one; those of `BLOCKS` take what their forward does.
+    """
     entry = LAYERS[kind]
     if entry.apply is None:
         raise UnsupportedOperator(f"{label(name, layer)}: {entry.words}")
     try:
-        result: Tensor = entry.apply(graph, evaluated(name, layer), x)
+        for part, module in layer.named_modules() if kind in BLOCKS else ():
+            check_hooks(f"{name}.{part}", module, computing=False)
+        result = entry.apply(graph, evaluated(name, layer), x, *others, **settings)
     except UnsupportedOperator as error:
         raise UnsupportedOperator(f"{label(name, layer)}: {error}") from None
     except InputError as error:

@@ -17,6 +17,7 @@ from lipcert.files.boundary import quoted
 from lipcert.readers.graph import Entry
 from lipcert.readers.graph.recognised import Condition
 from lipcert.readers.graph.tensors import Graph
+from lipcert.readers.torch.blocks import BLOCKS
 from lipcert.readers.torch.functions import FUNCTIONS, METHODS, RANDOM
 from lipcert.readers.torch.layers import LAYERS, apply_layer, label
 from lipcert.readers.torch.values import Unread, constant, is_live, tensor
@@ -127,6 +128,8 @@ class Nodes:
         args, kwargs = self.resolved(tuple(node.args)), self.resolved(dict(node.kwargs))
         entry = LAYERS[kind]
         values = [*args, *kwargs.values()]
+        if kind in BLOCKS:
+            return Slot(apply_layer(self._graph, name, layer, kind, *args, **kwargs))
         if len(values) != 1 or isinstance(values[0], (Condition, tuple, list)):
             why = entry.words if entry.apply is None else "it is given something else than one tensor"
             raise UnsupportedOperator(f"{label(name, layer)}: {why}")

@@ -94,12 +94,12 @@ def _masked(graph: Graph, scores: Tensor, mask: Array, value: Tensor) -> Tensor:
     return linear.matmul(graph, share, value)
 
 
-def mask_of(value: Any) -> Array | None:
-    """A constant mask as numbers that are added to scores: truth values say which places count."""
+def mask_of(value: Any, *, shut: bool = False) -> Array | None:
+    """A constant mask as numbers that are added to scores: truth values say which places count, or do not (`shut`)."""
     if value is None:
         return None
     array = numbers(value, "mask")
-    return np.where(array, 0.0, -np.inf) if array.dtype.kind == "b" else array.astype(np.float64)
+    return np.where(array == shut, -np.inf, 0.0) if array.dtype.kind == "b" else array.astype(np.float64)
 
 
 def _scaled_attention(graph: Graph, query: Tensor, key: Any, value: Any, *settings: Any) -> Tensor:

@@ -30,6 +30,7 @@ SLOPES_GREEDY = 0.15  # share of the budget for the greedy passes; fewer Newton 
 SLOPES_BEFORE = 2.0
 SLOPES_STEPS = 12  # steps of an interior point to a bound within 1e-3 (5 to 12); to a gap of 1e-7 it takes 11 to 19
 SLOPES_ORDER = 9000  # coordinates of an interior point, at most: six dense matrices of that order are 4 GB
+ROOM_OF_A_STEP = 1.25  # times the expected seconds of a step: what a turn must have so that one fits into it
 SLOPES_SYSTEM = 6.0  # copies of the matrix of all multipliers in memory during the interior point
 
 Start = tuple[tuple[Array, ...], Array | None]  # multipliers of neurons and of inputs
@@ -71,6 +72,7 @@ class SlopeSolver:
         self.at: Start | None = None  # first-order steps continue from here
         self.attempts, self.level = list(ATTEMPTS), 0
         self.inner: _Inner | None = None
+        self.descent: tuple[int, FirstOrder] | None = None  # first-order steps of a level
 
     def run(self, budget: Budget, on_better: OnBetter) -> SlopeMultipliers:
         """Always at least what the greedy pass gives, whatever is left of the budget."""
@@ -84,9 +86,16 @@ class SlopeSolver:
             raise ArithmeticError("the greedy pass proves nothing: numbers of the network are too far apart")
         return self.multipliers
 
+    def least(self, budget: Budget) -> float:
+        """Seconds of the next step; none of a solve that has not begun, which makes do with any time."""
+        if self.at is None or self.ended:
+            return 0.0
+        step = 0.0 if self.inner is None else self.inner.method.operations
+        return ROOM_OF_A_STEP * budget.expected(max(step, 2 * evaluation_operations(self.program)))
+
     def rest(self) -> None:
         """Keep the multipliers alone: an interior point has matrices of all neurons."""
-        self.inner = None
+        self.inner = self.descent = None
 
     def _begin(self) -> None:
         """Greedy passes, as many as the budget allows."""
@@ -155,21 +164,29 @@ class SlopeSolver:
         """First-order steps as long as they gain, at most so many where that is not 0; returns the last point."""
         assert self.at is not None
         self.moves += 1
-        method = FirstOrder(self.program, self.budget, BARRIERS[level] / sum(self.program.widths), POWERS[level])
+        method = self._first_order(level)
         at: Point | None = None
-        values: list[float] = []
+        values, before = method.values, len(method.values)
         for at in method.points(*self.at):
-            if values:
+            if len(values) > 1:
                 self._offer(at.t, at.weights, at.bound)
-            values.append(at.value)
             slow = len(values) > 10 and values[-11] - at.value < (CENTRED if steps else SLOW)
-            if slow or len(values) == steps or self.stopped:
+            if slow or len(values) == before + steps or self.stopped:
                 break
         if at is None:
             self.ended = True
         else:
             self.at = at.t, at.weights
         return at
+
+    def _first_order(self, level: int) -> FirstOrder:
+        """The first-order method with the barrier of this level, on from where it is."""
+        if self.descent is None or self.descent[0] != level:
+            barrier = BARRIERS[level] / sum(self.program.widths)
+            self.descent = level, FirstOrder(self.program, self.budget, barrier, POWERS[level])
+        method = self.descent[1]
+        method.budget = self.budget
+        return method
 
     def _steps_before(self, t: tuple[Array, ...], weights: Array | None) -> int:
         """First-order steps before an interior point; 0 where all is not expected to end within the budget."""

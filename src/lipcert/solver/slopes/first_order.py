@@ -38,19 +38,26 @@ class Point:
 
 
 class FirstOrder:
-    """L-BFGS from given multipliers, which must be feasible."""
+    """L-BFGS from given multipliers, which must be feasible. `points` may be asked again, and goes on."""
 
     def __init__(self, program: SlopeProgram, budget: Budget, barrier: float = 0.0, power: float = 6.0) -> None:
         self.barrier, self.power = barrier, power
         self.program, self.budget = program, budget
         *self.stages, self.head = stages(program)
         self.operations = evaluation_operations(program)
+        self.last: Point | None = None
+        self.pairs: list[tuple[Array, Array]] = []
+        self.values: list[float] = []  # of all iterates
 
     def points(self, t: tuple[Array, ...], weights: Array | None) -> Iterator[Point]:
-        """Every iterate, each better than the one before, until no step is expected to end within the budget."""
-        at = self._evaluate(self._start(t, weights))
-        pairs: list[tuple[Array, Array]] = []
+        """Every iterate, each better than the one before, until no step is expected to end within the budget.
+
+        The first one is that of the given multipliers, or the last one of the call before.
+        """
+        at, pairs = self.last or self._evaluate(self._start(t, weights)), self.pairs
         while at is not None:
+            self.last = at
+            self.values.append(at.value)
             yield at
             following = self._step(at, pairs)
             if following is None and pairs:
