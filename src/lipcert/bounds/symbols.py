@@ -34,7 +34,7 @@ _FINE, _COARSE = 1e-3, 9e-3  # relative distance from the supremum that the numb
 _CHEAP = 1e10  # operations up to which the finer grid is taken
 _NUMBERS = 1 << 21  # numbers in the matrices that are factored at a time
 _GROWTHS = (1e-7, 1e-5, 1e-3, 0.05)  # relative distances from the largest eigenvalue; the first that is proved is taken
-_TABLE = 2.0**-44  # error of cosines and sines: libm's, and that of the angles, which are below 7 on every axis
+TABLE = 2.0**-44  # error of cosines and sines: libm's, and that of the angles, which are below 7 on every axis
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,9 +85,8 @@ class Symbol:
         some = max(1, _NUMBERS // (groups * (4 * n * n + 4 * n * m)))
         flat = self.kernels.reshape(-1, taps).T
         for start in range(0, len(self._places), some):
-            turns = (self._places[start : start + some, None] * self.exponents[None]) % np.array(self.points)
-            angles = (turns * (2.0 * math.pi / np.array(self.points))).sum(axis=2)
-            step(self.operations * len(turns) / len(self._places))
+            angles = angles_of(self._places[start : start + some], self.exponents, self.points)
+            step(self.operations * len(angles) / len(self._places))
             yield (np.cos(angles) @ flat).reshape(-1, n, m), (np.sin(angles) @ flat).reshape(-1, n, m)
 
     def norm(self) -> float:
@@ -103,8 +102,14 @@ class Symbol:
             if own == math.inf:
                 return own
             most = max(most, own)
-        off = 2.0 * (gamma(taps + 8) + _TABLE) * math.sqrt(square)  # what rounding does to the symbol itself
+        off = 2.0 * (gamma(taps + 8) + TABLE) * math.sqrt(square)  # what rounding does to the symbol itself
         return float(grow(np.asarray((math.sqrt(most) + off) * self.correction), 16))
+
+
+def angles_of(places: Index, exponents: Index, points: tuple[int, ...]) -> Array:
+    """The angles j.w of the exponents j (a column for each) at some frequencies w = 2 pi places / points."""
+    turns = (places[:, None] * exponents[None]) % np.array(points)
+    return np.asarray((turns * (2.0 * math.pi / np.array(points))).sum(axis=2))
 
 
 def convolution_norm(map_: Convolution) -> float:
@@ -154,26 +159,35 @@ def _points(map_: Convolution, taps: tuple[int, ...], tolerance: float) -> tuple
 
 
 def _period(map_: Convolution, axis: int) -> int:
-    """Outputs of the smallest periodic tensor on which no tap of an output reads around the end what it should not."""
+    return -(-least_period(map_, axis) // map_.window.strides[axis])
+
+
+def least_period(map_: Convolution, axis: int) -> int:
+    """Places of the smallest periodic input on which no tap of an output reads around the end what it should not."""
     w, size, outputs = map_.window, map_.spatial[axis], map_.outputs[axis]
     before, stride = w.before[axis], w.strides[axis]
     reach = (outputs - 1) * stride + (w.kernel[axis] - 1) * w.dilations[axis] - before + 1
-    return -(-max(size + before, reach, outputs * stride) // stride)
+    return max(size + before, reach, outputs * stride)
 
 
 def _largest(real: Array, imaginary: Array, most: float, error: float) -> float:
     """A proved bound, at least `most`, of the squared norms of matrices whose W W* is known with an error."""
     n = real.shape[1]
-    both = np.concatenate([real, imaginary], axis=2)
-    own, cross = both @ both.swapaxes(1, 2), imaginary @ real.swapaxes(1, 2)
-    cross = cross - cross.swapaxes(1, 2)
-    minus = np.empty((len(real), 2 * n, 2 * n))
-    minus[:, :n, :n] = minus[:, n:, n:] = -own
-    minus[:, n:, :n], minus[:, :n, n:] = -cross, cross
+    if not np.any(imaginary):  # kernels of one tap, and averages
+        gram = real @ real.swapaxes(1, 2)
+        minus = -gram
+    else:
+        both = np.concatenate([real, imaginary], axis=2)
+        own, cross = both @ both.swapaxes(1, 2), imaginary @ real.swapaxes(1, 2)
+        cross = cross - cross.swapaxes(1, 2)
+        minus = np.empty((len(real), 2 * n, 2 * n))
+        minus[:, :n, :n] = minus[:, n:, n:] = -own
+        minus[:, n:, :n], minus[:, :n, n:] = -cross, cross
+        gram = own + 1j * cross
     if most > 0 and are_positive(minus, most, error):
         return most
     try:
-        top = float(np.linalg.eigvalsh(own + 1j * cross).max())
+        top = float(np.linalg.eigvalsh(gram).max())
     except np.linalg.LinAlgError:
         return math.inf
     for growth in _GROWTHS:

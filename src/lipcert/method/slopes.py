@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Union
 
 import numpy as np
 
 from lipcert.bounds import cut_short, preactivations
-from lipcert.bounds.collapse import collapse
+from lipcert.bounds.collapse import collapse, collapsed_before
+from lipcert.bounds.gradients import unbounded_slope
 from lipcert.bounds.propagation import slopes
 from lipcert.budget import Budget
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
 from lipcert.method.cases import CASE_LEAST, CASE_SHARE
+from lipcert.method.channels import PROOF, ChannelSolves
 from lipcert.method.solving import BUILD_CALLS
 from lipcert.problem.problem import Problem
 from lipcert.problem.region import hull
@@ -27,6 +30,7 @@ from lipcert.proof.cases import case_of, case_table
 from lipcert.proof.pieces import is_narrow
 from lipcert.proof.sharpened import prove_within
 from lipcert.proof.slopes import CASES_MOST, WHOLE, Part, prove_part, prove_parts
+from lipcert.relaxation.channels import ChannelProgram, channel_program
 from lipcert.relaxation.slopes import (
     SlopeBlock,
     SlopeMultipliers,
@@ -55,6 +59,7 @@ SLOPES_FIRST = 0.05  # share of the budget for the greedy pass that other method
 _FAILURES = (ArithmeticError, ValueError, RuntimeError, MemoryError)  # numpy and scipy raise these
 
 Place = tuple[int, int]
+AnySolves = Union["SlopeSolves", ChannelSolves]
 
 
 class Slopes(Method):
@@ -68,18 +73,21 @@ class Slopes(Method):
     def refusal(self, problem: Problem) -> str | None:
         """Whether a proof can be small enough; on a bounded region stable neurons may make it so, which `run` sees."""
         net = problem.network
-        return None if hull(problem.region) is not None else program_refusal(orders_of_all(net), net.inputs)
+        if hull(problem.region) is not None or channel_program(problem) is not None:
+            return None
+        return program_refusal(orders_of_all(net), net.inputs)
 
     def cost(self, problem: Problem) -> float:
+        program = _wide_chain(problem)
+        if program is not None:
+            return SLOPES_PROOFS * program.operations / RATES[DENSE]
         return SLOPES_PROOFS * proof_operations(orders_of_all(problem.network)) / RATES[DENSE]
 
     def run(self, problem: Problem, bracket: Bracket, budget: Budget) -> None:
         run_slopes(problem, bracket, budget)
 
 
-def run_slopes(
-    problem: Problem, bracket: Bracket, budget: Budget, before: SlopeSolves | None = None
-) -> SlopeSolves | None:
+def run_slopes(problem: Problem, bracket: Bracket, budget: Budget, before: AnySolves | None = None) -> AnySolves | None:
     """The method; None where it did not begin, because a proof is too large or takes too long.
 
     The state that it returns can be given to the next call, which goes on from it if it is about the same problem.
@@ -98,19 +106,29 @@ def first_pass(problem: Problem, bracket: Bracket, budget: Budget) -> None:
     share = budget.share(SLOPES_FIRST)
     if not problem.network.depth or Slopes().refusal(problem) is not None or cut_short(problem):
         return
-    if hull(problem.region) is None and not _fits(orders_of_all(problem.network), share):
+    by_neurons = hull(problem.region) is None and _wide_chain(problem) is None
+    if by_neurons and not _fits(orders_of_all(problem.network), share):
         return
     work = prepared(problem, bracket, share, notes=False)
     if work is not None:
         work.solve((WHOLE, WHOLE), share, passes_only=True)
 
 
-def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = True) -> SlopeSolves | None:
-    """The work on this problem. None if a proof is too large or takes too long, or if the bounds were cut short."""
+def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = True) -> AnySolves | None:
+    """The work on this problem.
+
+    None if a proof is too large or takes too long, if the bounds were cut short, or if some slope has no bound.
+    """
     bracket.enter(Slopes.name)
+    chain = _wide_chain(problem)
+    if chain is not None:
+        fits = budget.expected(PROOF * chain.operations) <= budget.left() and budget.holds(chain.numbers)
+        return ChannelSolves(problem, chain, bracket) if fits or bracket.certificate is None else None
     preactivations(problem, budget)
     if cut_short(problem):  # a checker has better ones: other neurons
         bracket.out_of_budget(budget)
+        return None
+    if unbounded_slope(problem.network, preactivations(problem)) is not None:
         return None
     small = collapse(problem, budget)
     chosen, orders, tries = problem, orders_of(problem), tries_of(problem)
@@ -130,12 +148,22 @@ def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = T
     return None if refused is not None else SlopeSolves(problem, chosen, bracket, budget)
 
 
+def _wide_chain(problem: Problem) -> ChannelProgram | None:
+    """The convolutions of a network that is too wide for a multiplier per neuron, on the whole space."""
+    net = problem.network
+    if hull(problem.region) is not None or program_refusal(orders_of_all(net), net.inputs) is None:
+        return None
+    return channel_program(problem)
+
+
 def first_seconds(problem: Problem, budget: Budget) -> float:
     """Seconds of a greedy pass and its proof, before anything is known about the network of the open neurons."""
-    small = collapse(problem) if problem.facts.preactivations is not None and not cut_short(problem) else None
-    fewest = min(
-        ((1 + tries_of(p)) * proof_operations(orders_of(p)) for p in (problem, *([small.problem] if small else ()))),
-    )
+    chain = _wide_chain(problem)
+    if chain is not None:
+        return budget.expected(PROOF * chain.operations)
+    small = collapsed_before(problem)
+    each = [problem] if small is None else [problem, small.problem]
+    fewest = min((1 + tries_of(p)) * proof_operations(orders_of(p)) for p in each)
     return budget.expected(fewest)
 
 

@@ -10,7 +10,7 @@ from lipcert.method.bracket import Bracket, BracketView
 from lipcert.method.planning import FIRST_ORDER_FROM, Step, first_order_fits
 from lipcert.method.relaxed import Relaxed
 from lipcert.method.resume import ResumeState
-from lipcert.method.slopes import Slopes, SlopeSolves, run_slopes
+from lipcert.method.slopes import AnySolves, Slopes, run_slopes
 from lipcert.method.solving import CutRounds, OneSolve, OnMoments, Task, rounds_fit, rounds_need
 from lipcert.problem.problem import Problem
 from lipcert.relaxation.one_layer import needs_x
@@ -78,7 +78,7 @@ class Tight(Relaxed):
         return status
 
 
-def _slopes_late(problem: Problem, bracket: Bracket, budget: Budget) -> SlopeSolves | None:
+def _slopes_late(problem: Problem, bracket: Bracket, budget: Budget) -> AnySolves | None:
     """Run method slopes within this budget; None if it came to its end or could not begin."""
     work = run_slopes(problem, bracket, budget)
     late = bracket.status in (Status.TIME_LIMIT, Status.WORK_LIMIT)

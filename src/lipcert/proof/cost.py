@@ -13,6 +13,7 @@ from lipcert.problem.network import Network
 from lipcert.problem.problem import FORMS, Way
 from lipcert.proof.cases import Cases
 from lipcert.proof.certificate import Proof
+from lipcert.proof.channels import Channels
 from lipcert.proof.multipliers import Multipliers
 from lipcert.proof.preorder import Preorder
 from lipcert.proof.sharpened import Sharpened, Within
@@ -24,6 +25,7 @@ from lipcert.steps import RATES
 _RATE = 5e9  # multiplications in a second
 _CELL = 1e-4  # seconds for the bounds of a cell of a small network, measured on trees of 64 to 2,048 linear leaves
 _BUILD = 3e-2  # seconds for the rows of a small relaxation and the factor of its matrix, measured on 8 to 128 leaves
+_WIDE = 300.0  # multiplications at all frequencies for each of a convolution, measured on chains of 16 and 32 channels
 _ROW = 2e-6  # seconds for every multiplier of a relaxation besides
 
 
@@ -61,6 +63,8 @@ def seconds(net: Network, proof: Proof, way: Way = FORMS) -> float:
             return cell + _relaxed(net, proof)
         case Cases():
             return cell + sum(_relaxed(net, case.proof) for case in proof.cases)
+        case Channels():
+            return _WIDE * net.entries / _RATE + _BUILD
         case Slopes():
             widths = net.shape
             piece = sum((a + b) ** 3 for a, b in pairwise(widths))

@@ -22,7 +22,7 @@ from lipcert.files.boundary import located
 from lipcert.files.numbers import LARGEST_WHOLE, one_real, one_whole, whole, word
 from lipcert.problem import question
 from lipcert.problem.question import LargestNorm, Question
-from lipcert.proof import encoding, preorder, sharpened, slopes, tree, ways
+from lipcert.proof import channels, encoding, preorder, sharpened, slopes, tree, ways
 from lipcert.proof.arithmetic import Arithmetic
 from lipcert.proof.cases import read_cases
 from lipcert.proof.certificate import VERSION, Certificate, Envelope, Proof
@@ -73,7 +73,7 @@ STATED = (
     "literal_form|krivine_(degree|index|numbers)|"
     "sos_(basis|blocks|cuts|mix|equalities|inequalities|rules|factors|products|families|scale|factor|index|numbers)"
 )
-_PARTS = (tree, preorder, slopes, ways)
+_PARTS = (tree, preorder, slopes, channels, ways)
 _QUESTION = ("kind", *OF_1_0_0, question.NAMES, question.WORDS)
 _PROOFS = (sharpened.COLLAPSED, sharpened.NAMES, STATED, *(part.NAMES for part in _PARTS))
 _NAMES = re.compile("|".join((*_QUESTION, *_PROOFS, *CONTENT.values())))
@@ -193,6 +193,8 @@ def _plain_proof(arrays: Mapping[str, Any], method: str) -> Proof:
             return preorder.read_preorder(arrays)
         case "slopes":
             return slopes.read_slopes(arrays)
+        case "channels":
+            return channels.read_channels(arrays)
         case "literal" | "lipopt":
             found: Proof = importlib.import_module(LITERAL_READER).read_stated(kind, arrays, method)
             return found

@@ -33,6 +33,7 @@ from lipcert.proof.balls.trees import check_tree
 from lipcert.proof.balls.zonotope import zonotope_bounds
 from lipcert.proof.cases import Cases, case_of
 from lipcert.proof.certificate import Certificate, Proof
+from lipcert.proof.channels import Channels
 from lipcert.proof.leaves import Leaves
 from lipcert.proof.margins import MarginCertificate, MarginProof, Place, joint_bounds, with_margins
 from lipcert.proof.multipliers import Multipliers
@@ -129,6 +130,8 @@ def check_on(problem: Problem, pre: Hint, proof: Proof) -> float:
             return _cases(problem, pre, proof)
         case Slopes():
             return _slopes(problem, pre, proof)
+        case Channels():
+            raise MethodError("the exact check does not know slopes with one multiplier per channel; use verify")
         case Tree():
             return check_tree(problem, pre, proof)
         case Preorder():
