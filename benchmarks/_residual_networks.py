@@ -1,4 +1,4 @@
-"""Random residual networks of convolutions, of any size: from a thousand neurons to a million."""
+"""Random residual networks of convolutions, of any size."""
 
 from __future__ import annotations
 

@@ -102,10 +102,10 @@ SECTIONS = (
     ),
     Section(
         "scale",
-        "From a thousand to a million neurons",
+        "From a thousand neurons on",
         "Random residual networks (`benchmarks/_residual_networks.py`), 3 x 8 x 8 to 3 x 32 x 32 inputs, a "
-        "box of radius 0.0001, one score, `auto` with a limit of 15 s. Processor seconds; memory is that of the whole "
-        "process before it verifies.",
+        "box of radius 0.0001, one score, `auto` with counted work up to 30. Processor seconds; memory is "
+        "that of the whole process before it verifies.",
         _tables.scale,
         _pictures.scale,
     ),

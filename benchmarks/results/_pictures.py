@@ -163,7 +163,7 @@ def growth(rows: Sequence[Row]) -> str:
 def scale(rows: Sequence[Row]) -> str:
     """Processor seconds and memory against the number of neurons."""
     found = sorted((r.measured for r in rows if r.section == "scale"), key=lambda m: float(m.facts["neurons"]))
-    names = {"reading": "read", "below the interval bound": "useful", "verifying": "verified"}
+    names = {"reading": "read", "within twice the last bound": "useful", "verifying": "verified"}
     marks = zip((*names, "most memory"), PEER_LOOKS, (_BLACK, _BLUE, _GREEN, _RED), strict=False)
     looks = {name: Look(colour, "", mark) for name, mark, colour in marks}
 
@@ -177,4 +177,4 @@ def scale(rows: Sequence[Row]) -> str:
         Panel("time", "neurons", "processor seconds", times, log=True, log_x=True),
         Panel("memory", "neurons", "gigabytes", (memory,), log=True, log_x=True),
     ]
-    return document(line_chart("Networks of convolutions, from a thousand to a million neurons", panels, looks))
+    return document(line_chart("Networks of convolutions, from a thousand neurons on", panels, looks))

@@ -229,7 +229,15 @@ def scale(rows: Sequence[Row]) -> str:
         return seconds(float(m.facts[fact])) if fact in m.facts else "-"
 
     return table(
-        ("network", "reading", "below intervals after", "verifying", "most memory", "bracket then", "by intervals"),
+        (
+            "network",
+            "reading",
+            "twice the last bound after",
+            "verifying",
+            "most memory",
+            "bracket then",
+            "by intervals",
+        ),
         (
             (
                 m.network,

@@ -124,6 +124,21 @@ def test_slack_and_price_in_rational_arithmetic(case: Case) -> None:
     assert small.price <= 1e-11 * (1 + small.scale)
 
 
+def test_a_wide_block_with_few_rows_above_it_collapses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One hidden layer has the row of the score over its values; the rows of its neurons are over the inputs."""
+    rng = np.random.default_rng(0)
+    net = Network.from_weights(
+        [rng.normal(size=(3000, 6)), rng.normal(size=(1, 3000))], [rng.normal(size=3000), np.zeros(1)]
+    )
+    problem = Problem.of(net, Box(np.zeros(6), 0.01), 0)
+    set_constant(monkeypatch, "COLLAPSE_NUMBERS", 3000)
+    small = collapse(problem)
+    assert small is not None
+    assert 10 < small.problem.network.neurons < 400
+    set_constant(monkeypatch, "COLLAPSE_NUMBERS", 2999)
+    assert collapse(Problem.of(net, problem.region, 0)) is None
+
+
 def test_deep_convolutions_collapse_with_a_price_that_is_seen() -> None:
     """A price above 1e-7 is taken where little of a large network is left, and spectral norms are asked for then."""
     net = residual_convolutions(2, 16)

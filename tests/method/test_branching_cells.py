@@ -293,3 +293,16 @@ def test_a_cell_whose_linear_program_had_no_time_is_asked_again(monkeypatch: pyt
     search.run(Budget.of_seconds(30.0 * REALISE_SECONDS))
     assert search.outcome().closed
     assert (search.done, search.stuck) == (True, [])
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3])
+def test_a_box_is_not_cut_to_nothing_where_kinks_meet(seed: int) -> None:
+    """A cut beside the point closes one half and leaves the other as bad as it was; signs are what helps there."""
+    rng = np.random.default_rng(seed)
+    lines, point = rng.normal(size=(6, 2)), np.array([0.31, -0.17])
+    weights = [lines, rng.normal(size=(8, 6)), rng.normal(size=(1, 8))]
+    net = Network.from_weights(weights, [-lines @ point, np.zeros(8), np.zeros(1)])
+    search = CellSearch(Problem.of(net, Box(np.zeros(2), 1.0), 0, "inf"), Bracket(Settings()), local())
+    search.run(Budget.of_work(0.5))
+    boxes = [node.cell.region for _, node in search.queue.above(search.threshold)]
+    assert min(float((box.hi - box.lo).min()) for box in boxes if isinstance(box, Box)) > 1e-6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from lipcert.bounds import Interval, preactivations
 from lipcert.bounds.collapse import collapse
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
-from lipcert.method.engines import RelaxationEngine, Sharpening, SignEngine
+from lipcert.method.engines import RelaxationEngine, Sharpening, SignEngine, engines_for
 from lipcert.method.relaxed import RELAXED
 from lipcert.method.sharpen import _Reach, gain, sharpen
 from lipcert.problem.blocks import Block
@@ -169,7 +170,7 @@ def test_certificates_are_about_the_problem(sizes: tuple[int, ...], norm: Norm, 
     small = collapse(found)
     linear = prove_linear(found) if small is None else prove_within(found, prove_linear(small.problem))
     bracket = Bracket(Settings())
-    signs = SignEngine(found, bracket, Sharpening(found, bracket))
+    signs = SignEngine(found, bracket)
     signs.advance(Budget.of_work(5.0))
     assert bracket.certificate is not None
     assert bracket.certificate.upper == pytest.approx(truth, rel=2e-6)
@@ -347,24 +348,46 @@ def test_a_ball_and_leaky_neurons(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sharpen(Problem.of(net, ball, norm="2"), Budget.of_work(1.0)) is None
 
 
-def test_relaxations_of_auto_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engines_of_auto_begin_anew_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where they are worth it, once for all of them; the bound of an engine without them is no better."""
     net, box = deep_net(6, 9, 9, 1, seed=1), Box(np.zeros(6), 1.0)
     problem = Problem.of(net, box)
-    uppers = []
+    uppers: list[float] = []
     for worth, kind in ((0.0, Sharpened), (2.0, Multipliers)):
         set_constant(monkeypatch, "SHARPEN_WORTH", worth)
         bracket = Bracket(Settings(lower=False))
-        sharpening = Sharpening(problem, bracket)
-        assert sharpening(Budget.of_work(0.0)) is problem
-        engine = RelaxationEngine(problem, bracket, FREE, sharpening)
-        engine.advance(Budget.of_work(5.0))
-        assert bracket.certificate is not None
-        assert isinstance(bracket.certificate.proof, kind)
-        assert verify(bracket.certificate, net).proved
-        assert sharpening(Budget.of_work(0.0)) is engine.problem
-        uppers.append(bracket.upper)
+        engines = engines_for(problem, bracket, Budget.of_work(5.0), ThreadPoolExecutor(1))
+        sharpening = engines[0]
+        assert isinstance(sharpening, Sharpening)
+        relaxed = next(engine for engine in engines if engine.name == "tight")
+        assert isinstance(relaxed, RelaxationEngine)
+        relaxed.advance(Budget.of_work(0.05))
+        relaxed.ended, relaxed.slices = True, 3
+        sharpening.advance(Budget.of_work(5.0))
+        assert sharpening.ended
+        used = kind is Sharpened
+        assert (relaxed.problem is not problem) == used
+        assert (relaxed.ended, relaxed.slices) == ((False, 0) if used else (True, 3))
+        relaxed.bracket = alone = Bracket(Settings(lower=False))
+        relaxed.method.run(relaxed.problem, alone, Budget.of_work(5.0))
+        certificate = alone.certificate
+        assert certificate is not None
+        assert isinstance(certificate.proof, kind)
+        assert verify(certificate, net).proved
+        uppers.append(alone.upper)
     assert uppers[0] <= uppers[1] * (1 + 1e-3)
+
+
+def test_a_slice_that_is_too_short_for_all_programs_is_followed_by_a_longer_one() -> None:
+    problem, bracket = Problem.of(deep_net(6, 9, 9, 1, seed=1), Box(np.zeros(6), 1.0)), Bracket(Settings())
+    sharpening = Sharpening(problem, bracket)
+    sharpening.advance(Budget.of_work(1e-4))
+    ended = [sharpening.ended]
+    assert sharpening.least(Budget.of_work(1.0)) > 1e-4
+    assert sharpening.ahead(Budget.of_work(1.0)) > 0.0, "nothing was tried"
+    sharpening.advance(Budget.of_work(5.0))
+    assert [*ended, sharpening.ended] == [False, True]
+    assert sharpening.ahead(Budget.of_work(1.0)) == 0.0
 
 
 @pytest.mark.usefixtures("either")

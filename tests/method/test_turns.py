@@ -259,6 +259,64 @@ def test_one_that_does_nothing_ends() -> None:
     assert idle.ended
 
 
+@pytest.mark.parametrize("error", [np.linalg.LinAlgError("singular"), RuntimeError("no convergence")])
+def test_one_whose_solver_fails_ends_alone(error: Exception) -> None:
+    """A note says so; what it has proved stays, and the others have the rest of the time."""
+
+    class Failing(Falling):
+        def advance(self, budget: Budget) -> None:
+            super().advance(budget)
+            raise error
+
+    bracket, budget = bracket_of(1e3), Budget.of_work(10.0)
+    failing, other = Failing(bracket, 50.0, 0.1), Falling(bracket, 1e2, 0.02)
+    failing.name = "failing"
+    take_turns([failing, other], bracket, budget)
+    assert failing.ended
+    assert failing.turns == 1
+    assert bracket.upper <= 50.0
+    assert failing.done + other.done == pytest.approx(10.0)
+    assert [note for note in bracket.notes if "failing ended early" in note and str(error) in note]
+
+
+def test_one_that_says_when_its_result_comes_is_not_given_up_before() -> None:
+    """A solver whose iterations show nothing for eight seconds; without its word the others get most of the time."""
+
+    class Solver(Known):
+        speaks = True
+
+        def ahead(self, budget: Budget) -> float:  # noqa: ARG002
+            return max(8.0 - self.done, 0.0) if self.speaks else 0.0
+
+    times = []
+    for speaks in (True, False):
+        bracket, budget = bracket_of(1e3), Budget.of_work(400.0)
+        bracket.settings = replace(bracket.settings, below=3.0)
+        solver = Solver(bracket, "solver", lambda done: 2.0 if done >= 8.0 else math.inf)
+        solver.speaks = speaks
+        stallers = [Known(bracket, name, CURVES["staller"]) for name in "abcd"]
+        take_turns([*stallers, solver], bracket, budget)
+        assert bracket.upper < 3.0
+        times.append(budget.elapsed())
+    assert times[0] < 0.75 * times[1]
+
+
+def test_a_promise_counts_for_the_rule_and_is_no_bound() -> None:
+    """An engine whose solver promises more in every slice is asked again; only a proof improves the bracket."""
+
+    class Promising(Falling):
+        def advance(self, budget: Budget) -> None:
+            budget.add(budget.left())
+            self.turns += 1
+            self.promised = 1e2 * 0.5**self.turns
+
+    bracket, budget = bracket_of(1e3), Budget.of_work(5.0)
+    promising, silent = Promising(bracket, 1.0, 0.0), Falling(bracket, 1e3, 0.0)
+    take_turns([silent, promising], bracket, budget)
+    assert promising.turns > 2 * silent.turns
+    assert bracket.upper == 1e3
+
+
 def test_everyone_ended() -> None:
     bracket, budget = bracket_of(), Budget.of_work(100.0)
     take_turns([Falling(bracket, 1e2, 0.1, most=1.0)], bracket, budget)

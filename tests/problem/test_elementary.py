@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lipcert import Box, Everywhere, Network, bound, verify
+from lipcert import Ball, Box, Everywhere, Network, bound, verify
 from lipcert.errors import InputError, MethodError
 from lipcert.problem.activations import Activation
 from lipcert.problem.activations.elementary import Elementary
@@ -197,6 +197,17 @@ def test_a_region_that_leaves_the_domain_has_no_bound_and_says_where() -> None:
     assert np.isinf(found.upper)
     assert any("applies log on [-" in note for note in found.notes)
     assert not verify(found.certificate, network("log", 0.0, 0.05)).proved
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("output", [0, "all"])
+def test_no_method_breaks_where_there_is_no_bound(output: int | str) -> None:
+    """On a ball in norm 2 the greedy pass of slopes comes first."""
+    net, ball = network("log", 0.0, 0.05), Ball(np.zeros(2), 0.5)
+    for method in ("auto", "slopes", "tight", "mixed"):
+        found = bound(net, ball, output=output, norm="2", method=method, time_limit=0.3)
+        assert np.isinf(found.upper)
+        assert not verify(found.certificate, net).proved
 
 
 def test_unbounded_slopes_on_the_whole_space_are_refused() -> None:

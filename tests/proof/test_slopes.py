@@ -28,8 +28,7 @@ from lipcert import (
 from lipcert.budget import Budget
 from lipcert.files import write_npz
 from lipcert.method.bracket import Bracket
-from lipcert.method.engines import Sharpening, SlopeEngine
-from lipcert.method.slopes import Slopes as SlopesMethod
+from lipcert.method.engines import SlopeEngine
 from lipcert.method.slopes import run_slopes
 from lipcert.problem.blocks import Block
 from lipcert.problem.problem import Problem
@@ -444,7 +443,7 @@ def test_turns_of_auto_go_on(norm: str, monkeypatch: pytest.MonkeyPatch) -> None
     run_slopes(problem, alone, Budget.of_work(20.0))
     once = len(passes)
     bracket = Bracket(Settings())
-    engine = SlopeEngine(problem, bracket, SlopesMethod(), Sharpening(problem, bracket))
+    engine = SlopeEngine(problem, bracket)
     uppers = []
     for work in (0.2, 0.2, 20.0, 20.0):
         bracket.clear_limit()

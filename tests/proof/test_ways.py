@@ -165,6 +165,7 @@ def test_the_way_is_the_cheapest() -> None:
     smooth = net_of(3, 20, 20, 1, kind="sigmoid")
     assert chosen_way(smooth, Box(np.zeros(3), 0.1), budget).symbols == 43
     assert fitting_symbols(wide, Budget.of_work(1e9)) == wide.inputs + wide.neurons
+    assert chosen_way(wide, Box(np.zeros(3), 0.01), little).symbols > 2 * fitting_symbols(wide, little)
 
 
 def test_forms_that_end_early_leave_the_zonotopes() -> None:

@@ -34,6 +34,8 @@ CASES: dict[str, Case] = {
         for kind in ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceProd", "ReduceSumSquare")
     },
     "sums of all": ([("ReduceSumSquare", ["_"], {"keepdims": 0})], (2, 3), {}, 18),
+    **{kind: ([("Tanh", ["_"]), (kind, ["_"])], (1, 6), {}, 18) for kind in ("Acos", "Asin", "Asinh", "Atanh")},
+    "Acosh": ([POSITIVE, ("Add", ["_", "c"]), ("Acosh", ["_"])], (1, 6), {"c": floats(1)}, 18),
     "product of two": ([("MatMul", ["x", "W"]), ("Mul", ["_", "x"])], (2, 6), {"W": W}, 18),
     "square": ([("Mul", ["x", "x"])], (2, 6), {}, 18),
     "gated": ([("MatMul", ["x", "W"]), ("Sigmoid", ["_"]), ("Mul", ["x", "_"])], (2, 6), {"W": W}, 18),

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 import lipcert.robustness.pairs as pairs_module
-from lipcert import Certification, certify, verify_folder
+from lipcert import Box, Certification, certify, verify_folder
 from lipcert.jobs import Answer
 from lipcert.robustness.attack import another_class_wins
-from lipcert.robustness.pairs import pair_constant
-from lipcert.robustness.trial import TRIED, TriedInputs, worth_sharing
+from lipcert.robustness.decision import classify
+from lipcert.robustness.pairs import pair_constant, pair_pieces
+from lipcert.robustness.trial import TRIED, TriedInputs, hurried_pieces, tried_pieces, worth_sharing
+from lipcert.search.settings import Settings
 from tests.robustness.test_certify import small_net
 
 NET = small_net(5, 6, (8, 8, 8))  # 15 pairs of classes
@@ -101,3 +103,20 @@ def test_constants_are_kept_where_they_certify_half_of_the_rest() -> None:
     assert worth_sharing(0.1, TriedInputs(0.0, 0.1))
     assert not worth_sharing(0.4, TriedInputs(1.0, 0.1))
     assert not worth_sharing(0.0, TriedInputs(0.0, 0.1))
+
+
+def limits(pieces: list[Any]) -> set[float]:
+    return {piece.arguments[3].time_limit for piece in pieces}
+
+
+def test_without_a_limit_constants_have_the_time_of_linear_bounds() -> None:
+    net = small_net(5, 6)
+    classified = classify(net, INPUTS, None)
+    work = pair_pieces(net, Box(np.zeros(3), 1.0), Settings(method="interval"))
+    assert limits(work) == {60.0}
+    assert limits(hurried_pieces(work, classified, TriedInputs(1.0, 0.001))) == {1.0}
+    assert limits(hurried_pieces(work, classified, TriedInputs(1.0, 15.0))) == {15.0 * 12 / 15}
+    assert limits(hurried_pieces(work, classified, TriedInputs(1.0, 1000.0))) == {60.0}
+    chosen = tried_pieces(work, classified)
+    assert 1 <= len(chosen) <= TRIED
+    assert {piece.name for piece in chosen} <= {piece.name for piece in work}

@@ -9,12 +9,16 @@ import lipcert
 from lipcert import Box, Everywhere, Network, Status
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
+from lipcert.method.engines import RelaxationEngine
+from lipcert.method.relaxed import Relaxed
 from lipcert.method.resume import ResumeState
 from lipcert.method.solving import OneSolve
+from lipcert.method.table import named
 from lipcert.method.tight import Tight
 from lipcert.problem.problem import Problem
 from lipcert.proof.multipliers import prove
 from lipcert.relaxation.model import Relaxation
+from lipcert.relaxation.specification import Specification, build
 from lipcert.solver import Progress, choose_solver
 from lipcert.solver import Status as SolverStatus
 from lipcert.solver.rank_two import Options, solve_rank_two
@@ -140,6 +144,30 @@ def test_a_second_turn_of_tight_goes_on_with_the_same_solve(monkeypatch: pytest.
     assert bracket.upper < before
     assert bracket.upper == pytest.approx(whole.upper, rel=1e-6)
     assert rest.now() < all_of_it.now()
+
+
+def test_slices_of_a_relaxation_go_on_with_what_was_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each slice is as short as the engine says; together they build once, and prove what one long run proves."""
+    problem = Problem.of(network(), Box(np.zeros(12), 0.2))
+    whole, bracket, builds = Bracket(), Bracket(), list[int]()
+
+    def counted(problem: Problem, specification: Specification) -> Relaxation:
+        builds.append(1)
+        return build(problem, specification)
+
+    monkeypatch.setattr("lipcert.method.relaxed.build", counted)
+    named("hr2").run(problem, whole, Budget.of_work(20.0))
+    builds.clear()
+    engine = RelaxationEngine(problem, bracket, Relaxed("hr2", "", state=ResumeState()))
+    budget, slices = Budget.of_work(60.0), 0
+    while not engine.ended:
+        bracket.clear_limit()
+        engine.advance(budget.upto(max(engine.least(budget), 0.01)))
+        slices += 1
+    assert slices > 3
+    assert len(builds) == 1
+    assert engine.promised == pytest.approx(whole.upper, rel=1e-5)
+    assert bracket.upper == pytest.approx(whole.upper, rel=1e-5)
 
 
 def test_an_interrupt_in_the_solver_keeps_what_is_proved() -> None:

@@ -29,6 +29,7 @@ FORMS_QUICK = 0.02  # share of what is left that forms of all neurons may take w
 # and forms leave a few neurons less in doubt.
 FORMS_TIMES = 2.0
 _SHARE = 0.3  # share of what is left that zonotopes may take, and that forms of the neurons in doubt may take
+_SHARE_ALONE = 0.75  # the first of both where forms of all neurons would not end: then nothing else is useful
 _COPIES = 4.0  # columns of the widest block that are in memory at once
 
 
@@ -43,15 +44,15 @@ def chosen_way(net: Network, region: Region, budget: Budget) -> Way:
     forwards = budget.expected(*zonotope_work(net, net.inputs))
     if not smooth and backwards <= FORMS_TIMES * forwards:
         return FORMS
-    most = fitting_symbols(net, budget)
+    most = fitting_symbols(net, budget, _SHARE if backwards <= budget.left() else _SHARE_ALONE)
     return Way(most, forms=True) if most >= net.inputs else FORMS
 
 
-def fitting_symbols(net: Network, budget: Budget) -> int:
+def fitting_symbols(net: Network, budget: Budget, share: float = _SHARE) -> int:
     """How many symbols fit into memory and into a share of the time, no more than there are inputs and neurons."""
     most = net.inputs + net.neurons
     operations, kind = zonotope_work(net, 1)
-    most = min(most, int(budget.affordable(_SHARE * max(budget.left(), 0.0), kind) / operations))
+    most = min(most, int(budget.affordable(share * max(budget.left(), 0.0), kind) / operations))
     widest = max(net.shape)
     while most and not budget.holds(_COPIES * most * widest):
         most //= 2

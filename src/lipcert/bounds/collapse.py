@@ -248,7 +248,7 @@ def collapse(problem: Problem, budget: Budget | None = None) -> Collapsed | None
     (`left_out`).
     """
     if budget is not None and not left_out(problem) and not _worth_it.known(problem) and _covered(problem):
-        numbers = _rows(problem) * max(problem.network.shape)
+        numbers = _numbers(problem)
         if numbers <= COLLAPSE_NUMBERS and not budget.holds(COLLAPSE_COPIES * numbers):
             problem.facts.omitted.add(_worth_it)
     return None if left_out(problem) else _worth_it(problem)
@@ -300,7 +300,7 @@ def collapsed(problem: Problem) -> Collapsed | None:
 
 
 def _with_sizes(problem: Problem, *, spectral: bool) -> Collapsed | None:
-    """The network of the open neurons, with or without spectral norms, which keep the price of deep networks small."""
+    """The network of the open neurons, with or without spectral norms."""
     pre, net = preactivations(problem), problem.network
     with np.errstate(over="ignore", invalid="ignore"):
         states, inputs = _states(problem, pre, gains(net, pre, problem.norm, rows=False, spectral=spectral))
@@ -381,19 +381,20 @@ def _open_counts(net: Network, pre: tuple[Interval, ...]) -> list[int]:
     return [int(np.count_nonzero(open_neurons(f, s))) for f, s in pairs]
 
 
-def _rows(problem: Problem) -> int:
-    """Open neurons and scores, each of which has a row over everything before it."""
-    scores = problem.network.outputs if problem.whole_map else 1
-    return scores + sum(_open_counts(problem.network, preactivations(problem)))
+def _numbers(problem: Problem) -> int:
+    """The numbers in the largest array of rows: those over the values of a block belong to what comes after it."""
+    net, rows, most = problem.network, problem.network.outputs if problem.whole_map else 1, 0
+    for width, count in zip(net.shape[-2::-1], [*_open_counts(net, preactivations(problem))[::-1], 0], strict=True):
+        most, rows = max(most, rows * width), rows + count
+    return most
 
 
 def _can_pay(problem: Problem, pre: tuple[Interval, ...]) -> bool:
     """Whether the collapsed network may be smaller, and pulling its rows back is not too much work or memory."""
-    net = problem.network
+    net, scores = problem.network, problem.network.outputs if problem.whole_map else 1
     counts = _open_counts(net, pre)
-    scores = net.outputs if problem.whole_map else 1
     before = [net.inputs + n for n in accumulate([0, *counts])]
     entries = sum(n * columns for n, columns in zip([*counts, scores], before, strict=True))
-    rows = _rows(problem)
-    fits = rows * max(net.shape) <= COLLAPSE_NUMBERS and 2.0 * rows * net.entries <= COLLAPSE_OPERATIONS
+    fits = _numbers(problem) <= COLLAPSE_NUMBERS
+    fits = fits and 2.0 * (scores + sum(counts)) * net.entries <= COLLAPSE_OPERATIONS
     return fits and sum(counts) * entries <= COLLAPSE_TRIED * net.neurons * net.entries

@@ -62,7 +62,7 @@ def _is_number(text: str) -> bool:
     *("method", "solver", "time_limit", "lower"),
     method={"help": f"How constants are proved: {', '.join(_METHODS)}."},
     solver={"help": "auto, rank-two or low-rank."},
-    time_limit={"help": "Seconds for each pair."},
+    time_limit={"default": None, "help": "Seconds for each pair. Default: all of them as long as linear bounds."},
     lower={"default": False, "help": "Look for lower bounds of the constants too, or not."},
 )
 @click.option(

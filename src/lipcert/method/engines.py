@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 ANEW = 2.0
 
 # Sharper pre-activation bounds by linear programs, measured on mnist-net_256x2 and ERAN 3_50.
-SHARPEN_SHARE = 0.1  # share of the first turn of a search over signs, or of a relaxation
-SHARPEN_AGAIN = 3.0  # sharpening that was cut short begins again when its share is so many times as long
 # Share of the widths of open neurons' bounds that must go; below it a certificate without sharper bounds is better,
 # because it is smaller.
 SHARPEN_WORTH = 0.05
@@ -48,24 +46,29 @@ SHARPEN_WORTH = 0.05
 
 def engines_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Executor) -> list[Engine]:
     """All engines that apply to the problem. Those before others that are tried as little are tried first."""
-    sharper = Sharpening(problem, bracket)
-    found = [WitnessEngine(problem, bracket), *searches(problem, bracket, budget, executor, sharper)]
+    found = _searches(problem, bracket, budget, executor)
     if Slopes().refusal(problem) is None:
-        found.append(SlopeEngine(problem, bracket, sharper))
+        found.append(SlopeEngine(problem, bracket))
     if _free().refusal(problem) is None and _has_values(problem):
-        found.append(RelaxationEngine(problem, bracket, _free(), sharper))
+        found.append(RelaxationEngine(problem, bracket, _free()))
     if Tight().refusal(problem) is None:
-        found.append(
-            RelaxationEngine(problem, bracket, Tight(slopes=False, state=ResumeState(), most=LARGEST_ORDER), sharper)
-        )
+        tight = Tight(slopes=False, state=ResumeState(), most=LARGEST_ORDER)
+        found.append(RelaxationEngine(problem, bracket, tight))
     if has_parts(problem, budget):
-        found.append(PartsEngine(problem, bracket, sharper))
-    return found
+        found.append(PartsEngine(problem, bracket))
+    return _with_sharpening(found, problem, bracket)
 
 
 def searches_for(problem: Problem, bracket: Bracket, budget: Budget, executor: Executor) -> list[Engine]:
     """The engines of method exact: witnesses, and branch and bound."""
-    return [WitnessEngine(problem, bracket), *searches(problem, bracket, budget, executor)]
+    return _with_sharpening(_searches(problem, bracket, budget, executor), problem, bracket)
+
+
+def _with_sharpening(engines: list[Engine], problem: Problem, bracket: Bracket) -> list[Engine]:
+    """The engines with sharper bounds first, where one of them has a use for them."""
+    sharpening = Sharpening(problem, bracket)
+    sharpening.users = [engine for engine in engines if isinstance(engine, BoundsEngine)]
+    return [sharpening, *engines] if sharpening.users and hull(problem.region) is not None else engines
 
 
 def _free() -> Relaxed:
@@ -83,18 +86,16 @@ def _has_values(problem: Problem) -> bool:
     )
 
 
-def searches(
-    problem: Problem, bracket: Bracket, budget: Budget, executor: Executor, sharper: Sharpening | None = None
-) -> list[Engine]:
-    """Branch and bound over signs, and over cells, where they apply."""
+def _searches(problem: Problem, bracket: Bracket, budget: Budget, executor: Executor) -> list[Engine]:
+    """Witnesses, and branch and bound over signs, and over cells, where they apply."""
     from lipcert.method.signs import search_refusal  # here, so that importing lipcert stays fast
 
-    engines: list[Engine] = []
+    engines: list[Engine] = [WitnessEngine(problem, bracket)]
     if not cut_short(problem):
         small = collapse(problem, budget)
         searched = problem if small is None else small.problem
         if search_refusal(searched) is None and _has_room(searched, bracket, budget):
-            engines.append(SignEngine(problem, bracket, sharper or Sharpening(problem, bracket)))
+            engines.append(SignEngine(problem, bracket))
     if cells_refusal(problem) is None:
         engines.append(CellEngine(problem, bracket, executor))
     return engines
@@ -117,51 +118,71 @@ def _has_room(problem: Problem, bracket: Bracket, budget: Budget) -> bool:
 COLLAPSED_CELLS = 0.5
 
 
-class Sharpening:
-    """The problem with sharper pre-activation bounds, if they gain enough: for signs and relaxations.
+class Sharpening(Engine):
+    """Sharper pre-activation bounds by linear programs; engines that gain by them begin anew with them.
 
-    They are computed in a share of the first turn that asks for them, and again in a longer turn if that share was too
-    short. (Cells have better bounds of their own.)
+    A slice that was too short for all programs is followed by one that is longer. Bounds that gain too little are not
+    handed on. (Cells have better bounds of their own.)
     """
 
+    name = "bounds"
+    shared = True
+
     def __init__(self, problem: Problem, bracket: Bracket) -> None:
+        super().__init__()
         self.problem, self.bracket = problem, bracket
-        self.best = problem  # with the best bounds so far
-        self.enough = 0.0  # seconds: a shorter share is not spent again
+        self.users: list[BoundsEngine] = []
+        self.gained, self.longest = 0.0, 0.0  # share of the widths that is gone, and seconds of the longest slice
 
-    def __call__(self, budget: Budget) -> Problem:
-        """The problem with the best bounds so far, or with those that a share of this budget finds."""
-        share = budget.share(SHARPEN_SHARE)
-        if share.left() > self.enough:
-            self.enough = SHARPEN_AGAIN * share.left()
-            self._sharpen(share)
-            if not share.over():
-                self.enough = math.inf
-        return self.best
+    def least(self, budget: Budget) -> float:  # noqa: ARG002 - as every engine says it
+        return ANEW * self.longest
 
-    def _sharpen(self, budget: Budget) -> None:
+    def ahead(self, budget: Budget) -> float:
+        """All programs have to end: before that nothing was tried."""
+        return 0.0 if self.ended else self.least(budget)
+
+    def advance(self, budget: Budget) -> None:
         from lipcert.method.sharpen import gain, sharpen  # here, so that importing lipcert stays fast
 
-        self.bracket.enter("bounds")
+        self.bracket.enter(self.name)
+        self.longest = max(self.longest, budget.left())
         found = sharpen(self.problem, budget)
-        if found is not None and gain(self.problem, found) >= SHARPEN_WORTH:
-            self.best = found
-            Linear().run(found, self.bracket, budget)
+        self.ended = not budget.over()
+        gained = 0.0 if found is None else gain(self.problem, found)
+        if found is None or gained < self.gained + SHARPEN_WORTH:
+            return
+        self.gained, before = gained, self.bracket.certificate
+        Linear().run(found, self.bracket, budget)
+        if self.bracket.certificate is not before:
+            self.upper = self.bracket.upper
+        for engine in self.users:
+            engine.renew(found)
 
 
-class SignEngine(Engine):
+class BoundsEngine(Engine):
+    """An engine that needs pre-activation bounds, and begins anew where they have become sharper."""
+
+    def __init__(self, problem: Problem, bracket: Bracket) -> None:
+        super().__init__()
+        self.problem, self.bracket = problem, bracket
+
+    def renew(self, problem: Problem) -> None:
+        """Begin anew with the bounds of this problem; the hope is that of a new engine."""
+        self.release()
+        self.problem, self.ended, self.promised, self.slices = problem, False, math.inf, 0
+
+
+class SignEngine(BoundsEngine):
     """Branch and bound over signs, on the network of the open neurons where that is smaller."""
 
     name = "signs"
+    state: SignSearch | None = None
 
-    def __init__(self, problem: Problem, bracket: Bracket, sharper: Sharpening) -> None:
-        super().__init__()
-        self.problem, self.bracket, self.sharper = problem, bracket, sharper
-        self.state: SignSearch | None = None
+    def release(self) -> None:
+        self.state = None
 
     def advance(self, budget: Budget) -> None:
         if self.state is None:
-            self.problem = self.sharper(budget)
             self.state = self._begun()
         self.bracket.enter(self.name)
         self.state.run(budget)
@@ -248,16 +269,12 @@ class CellEngine(Engine):
         bracket.improve(witness) if witness is not None else bracket.report()
 
 
-class RelaxationEngine(Engine):
-    """A relaxation of the whole network: a slice goes on with the iterate, the cuts or the cases of the last one.
+class RelaxationEngine(BoundsEngine):
+    """A relaxation of the whole network: a slice goes on with the iterate, the cuts or the cases of the last one."""
 
-    It begins anew where pre-activation bounds have become sharper.
-    """
-
-    def __init__(self, problem: Problem, bracket: Bracket, method: Relaxed, sharper: Sharpening) -> None:
-        super().__init__()
-        self.problem, self.bracket, self.method, self.name = problem, bracket, method, method.name
-        self.sharper = sharper
+    def __init__(self, problem: Problem, bracket: Bracket, method: Relaxed) -> None:
+        super().__init__(problem, bracket)
+        self.method, self.name = method, method.name
         self.longest = 0.0  # seconds of the longest slice so far
 
     def least(self, budget: Budget) -> float:
@@ -275,7 +292,6 @@ class RelaxationEngine(Engine):
         return 0.0 if self.method.state is None else self.method.state.ahead(budget)
 
     def advance(self, budget: Budget) -> None:
-        self.problem = self.sharper(budget)
         self.longest = max(self.longest, budget.left())
         before = self.bracket.certificate
         self.method.run(self.problem, self.bracket, budget)
@@ -293,27 +309,25 @@ class RelaxationEngine(Engine):
 class PartsEngine(RelaxationEngine):
     """Parts of the network, where the whole takes long. A slice begins anew, with larger parts in a longer one."""
 
-    def __init__(self, problem: Problem, bracket: Bracket, sharper: Sharpening) -> None:
-        super().__init__(problem, bracket, Tight(slopes=False, parts=True), sharper)
+    def __init__(self, problem: Problem, bracket: Bracket) -> None:
+        super().__init__(problem, bracket, Tight(slopes=False, parts=True))
         self.name = "parts"
 
+    def renew(self, problem: Problem) -> None:
+        """The gains that bound what is left out are those of the old bounds."""
 
-class SlopeEngine(Engine):
+
+class SlopeEngine(BoundsEngine):
     """Method slopes: a slice goes on from the multipliers of the last one. It ends where no slice is long enough."""
 
     name = "slopes"
-
-    def __init__(self, problem: Problem, bracket: Bracket, sharper: Sharpening) -> None:
-        super().__init__()
-        self.problem, self.bracket, self.sharper = problem, bracket, sharper
-        self.state: AnySolves | None = None
+    state: AnySolves | None = None
 
     def least(self, budget: Budget) -> float:
         """Seconds of the next move; before there is one, those of a greedy pass and its proof."""
         return first_seconds(self.problem, budget) if self.state is None else self.state.least(budget)
 
     def advance(self, budget: Budget) -> None:
-        self.problem = self.sharper(budget)
         before = self.bracket.certificate
         self.state = run_slopes(self.problem, self.bracket, budget, self.state)
         if self.bracket.certificate is not before:

@@ -117,7 +117,8 @@ class Side:
         return self.executor is not None and self.answered.wait(max(self.budget.left(), 0.0))
 
     def _begin(self, ranked: Sequence[Engine]) -> None:
-        names = frozenset(engine.name for engine in itertools.islice(ranked, 1, None, 2))
+        own = [engine.name for engine in ranked if not engine.shared]
+        names = frozenset(itertools.islice(own, 1, None, 2))
         self.asked = self.offset = self.budget.elapsed()
         memory = self.budget.memory
         if not names or not memory.holds(memory.limit / 2):
@@ -206,7 +207,7 @@ def _work(call: _Call) -> _Answer:
         kept.start = Budget.unlimited()
         kept.bracket, kept.memory = Bracket(settings), Memory(limit)
         made = make(kept.problem, kept.bracket, Budget.of_seconds(math.inf, kept.memory), local())
-        kept.engines = [engine for engine in made if engine.name in names]
+        kept.engines = [engine for engine in made if engine.name in names or engine.shared]
     bracket, start = kept.bracket, kept.start
     assert bracket is not None
     assert start is not None

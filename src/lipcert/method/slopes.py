@@ -15,7 +15,8 @@ from typing import Union
 import numpy as np
 
 from lipcert.bounds import cut_short, preactivations
-from lipcert.bounds.collapse import collapse
+from lipcert.bounds.collapse import collapse, collapsed_before
+from lipcert.bounds.gradients import unbounded_slope
 from lipcert.bounds.propagation import slopes
 from lipcert.budget import Budget
 from lipcert.method.base import Method
@@ -114,7 +115,10 @@ def first_pass(problem: Problem, bracket: Bracket, budget: Budget) -> None:
 
 
 def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = True) -> AnySolves | None:
-    """The work on this problem. None if a proof is too large or takes too long, or if the bounds were cut short."""
+    """The work on this problem.
+
+    None if a proof is too large or takes too long, if the bounds were cut short, or if some slope has no bound.
+    """
     bracket.enter(Slopes.name)
     chain = _wide_chain(problem)
     if chain is not None:
@@ -122,6 +126,8 @@ def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = T
     preactivations(problem, budget)
     if cut_short(problem):  # a checker has better ones: other neurons
         bracket.out_of_budget(budget)
+        return None
+    if unbounded_slope(problem.network, preactivations(problem)) is not None:
         return None
     small = collapse(problem, budget)
     chosen, orders, tries = problem, orders_of(problem), tries_of(problem)
@@ -165,10 +171,9 @@ def first_seconds(problem: Problem, budget: Budget) -> float:
     chain = _wide_chain(problem)
     if chain is not None:
         return budget.expected(PROOF * chain.operations)
-    small = collapse(problem) if problem.facts.preactivations is not None and not cut_short(problem) else None
-    fewest = min(
-        ((1 + tries_of(p)) * proof_operations(orders_of(p)) for p in (problem, *([small.problem] if small else ()))),
-    )
+    small = collapsed_before(problem)
+    each = [problem] if small is None else [problem, small.problem]
+    fewest = min((1 + tries_of(p)) * proof_operations(orders_of(p)) for p in each)
     return budget.expected(fewest)
 
 

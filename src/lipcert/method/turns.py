@@ -50,6 +50,7 @@ class Engine:
     """
 
     name: str
+    shared: bool = False  # whether each of two processes has one of its own
     below: bool = False  # whether it works on the lower end of the bracket alone
     upper: float = math.inf
     promised: float = math.inf

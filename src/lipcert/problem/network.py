@@ -291,13 +291,14 @@ class Network:
                 yield (f"W{i}" if self.is_chain else f"W{i}_from{source}"), weight
 
     def run(self, x: Array) -> tuple[list[Array], Array]:
-        """z_1 .. z_m and the scores on a batch (batch, inputs)."""
+        """z_1 .. z_m and the scores on a batch (batch, inputs); not finite where they overflow or leave a domain."""
         zs: list[Array] = []
         xs = [x]
-        for block in self.hidden:
-            zs.append(block(xs))
-            xs.append(block.activation(zs[-1]))
-        return zs, self.scores(xs)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for block in self.hidden:
+                zs.append(block(xs))
+                xs.append(block.activation(zs[-1]))
+            return zs, self.scores(xs)
 
     def _batch(self, x: ArrayLike) -> Array:
         points = np.atleast_2d(_numbers("x", x))

@@ -19,6 +19,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lipcert.bounds import preactivations
+from lipcert.bounds.gradients import unbounded_slope
 from lipcert.errors import FileFormatError
 from lipcert.files.numbers import LARGEST, LARGEST_WHOLE, real, whole, within
 from lipcert.problem.problem import Problem
@@ -62,6 +64,8 @@ class Part:
     def check(self, problem: Problem) -> float:
         """The bound that the multipliers prove of the whole problem, or of the case that the caller has made of it."""
         if refusal(orders_of(problem), problem.network.inputs) is not None:
+            return math.inf
+        if unbounded_slope(problem.network, preactivations(problem)) is not None:
             return math.inf
         program = slope_program(problem)
         own = self.multipliers(program)

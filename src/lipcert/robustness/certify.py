@@ -32,10 +32,19 @@ from lipcert.robustness.question import TIME_LIMIT, DataQuestion, Radii, check_d
 from lipcert.robustness.refine import OpenInput, SharedRadii, refine_pieces, refined_radii
 from lipcert.robustness.result import PREDICTED, Certification
 from lipcert.robustness.stored import write_sources
-from lipcert.robustness.trial import TRIED, share_by_constants, tried_pieces, try_inputs, worth_sharing
+from lipcert.robustness.trial import (
+    TRIED,
+    TriedInputs,
+    hurried_pieces,
+    share_by_constants,
+    tried_pieces,
+    try_inputs,
+    worth_sharing,
+)
 from lipcert.rounding import Array
 from lipcert.search.settings import Settings
 
+MINUTE = 60.0
 OnProgress = Callable[[str, JobProgress | None], None]
 
 
@@ -50,7 +59,7 @@ def certify(
     norm: str | Norm = "inf",
     method: str = "auto",
     solver: str = "auto",
-    time_limit: float = 60.0,
+    time_limit: float | None = None,
     lower: bool = False,
     refine: float = 0.0,
     per_input: bool | None = None,
@@ -76,6 +85,8 @@ def certify(
         clip: perturbed inputs stay in the domain, as pixels do.
         norm: of the radius: "inf", "2" or "1"; constants and attacks are in that norm.
         method, solver, time_limit, lower: of every pair constant, as in `bound`; "shor" holds on the whole space.
+            Without a time limit all constants together have as long as linear bounds of all inputs, but at least a
+            second each; where no trial is made (see `per_input`), a minute each.
         refine: seconds for relaxations of the margins of inputs that are still open, most promising first.
         per_input: True for proofs input by input, without shared constants; False for all constants. Left out, the
             constants of two pairs and linear bounds of a few inputs are tried, and what they certify decides.
@@ -96,7 +107,8 @@ def certify(
     check_workers(workers)
     each = memory if scheduler is not None else share_of(limit, workers)
     method = method.lower() if isinstance(method, str) else method  # one job, however it was written
-    settings = Settings(method=method, solver=solver, time_limit=time_limit, lower=lower, seed=seed, memory=each)
+    seconds = MINUTE if time_limit is None else time_limit
+    settings = Settings(method=method, solver=solver, time_limit=seconds, lower=lower, seed=seed, memory=each)
     network = network_of(net, data.image_shape if isinstance(inputs, DataSet) else array_of(inputs).shape[1:])
     if network_file is None and isinstance(net, str | os.PathLike):
         network_file = os.fspath(net)
@@ -133,6 +145,7 @@ def certify(
             folder = stack.enter_context(JobFolder.open(out, "certify", stated, resume=resume, may_differ=TIME_LIMIT))
             write_sources(folder.path, network_file, data)
         job = _Job(question, folder, executor, on_progress, network_file)
+        job.hurried = time_limit is None
         unseen = unwatched(memory)
         job.notes += [] if unseen is None else [unseen]
         job.notes += [] if folder is None else _other_limit(folder, settings.time_limit)
@@ -154,6 +167,8 @@ class _Job:
         self.network_file = network_file
         self.start = time.monotonic()
         self.complete, self.interrupted = True, False
+        self.hurried = False  # whether a trial says how long constants may take
+        self.by_lines = 0.0  # the share of tried inputs that linear bounds certify
         self.failed: list[tuple[str, str]] = []
         self.notes: list[str] = [*question.net.notes, *([PREDICTED] if question.data.labels is None else [])]
 
@@ -188,37 +203,42 @@ class _Job:
         q = self.q
         work = [] if q.per_input else pair_pieces(q.net, q.region, q.settings, q.norm)
         stored = self._checked_outcomes(work, check_kept_pair)
-        free = q.per_input is None and not q.settings.lower
-        if free and not stored and len(work) > 2 * TRIED and not self._worth_sharing(work, classified, reach):
-            return ()
+        if q.per_input is None and not q.settings.lower and len(work) > 2 * TRIED:
+            self._stage("trial")
+            inputs = try_inputs(q, classified)
+            self.by_lines = inputs.share
+            work = work if stored else self._work_by_trial(work, classified, reach, inputs)
         run = self._run_pieces("pair constants", work, stored, None)
         short = sum(o.value is not None and o.value.get("status") == "memory_limit" for o in run.outcomes.values())
         if short:
             self.notes.append(f"{short} of {len(run.outcomes)} constants ended at the memory limit: more may be proved")
         return constants_of(run.outcomes)
 
-    def _worth_sharing(self, work: list[Piece], classified: Classified, reach: Array) -> bool:
-        """Whether a trial says that the constants of all pairs are worth their time; its own are not kept."""
+    def _work_by_trial(
+        self, work: list[Piece], classified: Classified, reach: Array, inputs: TriedInputs
+    ) -> list[Piece]:
+        """The pieces of all pairs, with the time of the trial unless a limit was given; none where a trial says that
+        they are not worth their time. The constants of the trial are not kept."""
         q = self.q
-        self._stage("trial")
-        inputs = try_inputs(q, classified)
-        run = run_pieces(tried_pieces(work, classified, inputs), None, self.executor)
+        short = hurried_pieces(work, classified, inputs)
+        run = run_pieces(tried_pieces(short, classified), None, self.executor)
         if run.end is End.INTERRUPTED:
             raise KeyboardInterrupt
         constants = matrix(constants_of(run.outcomes), class_count(q.net))
         share = share_by_constants(classified, constants, reach, q.radii[0])
         if worth_sharing(share, inputs):
-            return True
+            return short if self.hurried else work
         self.notes.append(
             f"inputs are proved one by one: the constants of {len(run.outcomes)} pairs of classes certify "
             f"{share:.0%} of what they are asked for, linear bounds {inputs.share:.0%} of a few inputs"
         )
-        return False
+        return []
 
     def _single_proofs(self, shared: bool) -> list[tuple[str, float]]:
         """The stages of proofs of single inputs, from cheap to dear, with their seconds."""
         q = self.q
-        cheap = [] if shared or q.per_input is False else [("linear bounds", 0.0)]
+        skipped = q.per_input is False or (shared and self.by_lines == 0)
+        cheap = [] if skipped else [("linear bounds", 0.0)]
         return [*cheap, *([("refinement", q.refine)] if q.refine > 0 else [])]
 
     def _prove_inputs(

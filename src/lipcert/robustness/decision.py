@@ -48,14 +48,17 @@ class Classified:
     def portable(self) -> Classified:
         """A copy with leads that another machine, which adds in another order, proves as well."""
         room = rounding_allowance(self.scores, self.labels)
-        lower = np.where(np.isfinite(self.lead), self.lead - room, self.lead)
+        with np.errstate(invalid="ignore"):  # scores that overflow, or have no bound
+            lower = np.where(np.isfinite(self.lead), self.lead - room, self.lead)
         return replace(self, lead=np.where(np.isnan(lower), -np.inf, lower))
 
 
 def classify(net: Network, inputs: Array, labels: Labels | None) -> Classified:
     """Scores, predictions and leads of all inputs; without labels the predicted classes count as the true ones."""
     scores = class_scores(net, inputs)
-    predicted = np.argmax(scores.lo / 2 + scores.hi / 2, axis=1).astype(np.int64)
+    with np.errstate(invalid="ignore"):
+        middle = scores.lo / 2 + scores.hi / 2
+    predicted = np.argmax(np.where(np.isnan(middle), -np.inf, middle), axis=1).astype(np.int64)
     own = predicted if labels is None else labels
     return Classified(scores, own, predicted, lead(scores, own))
 

@@ -23,7 +23,7 @@ from lipcert.rounding import Array
 TRIED = 2  # pairs of classes whose constants are tried
 _SAMPLE = 10  # inputs that linear bounds are tried on
 _LONGEST = 10.0  # seconds after which no further input is tried
-_LEAST = 1.0  # seconds for each tried pair, at least
+_LEAST = 1.0  # seconds for each pair, at least
 _AS_GOOD = 0.5  # share of what linear bounds certify that constants have to certify: they serve every radius at once
 
 
@@ -50,17 +50,21 @@ def try_inputs(question: DataQuestion, classified: Classified) -> TriedInputs:
     return TriedInputs(proved / max(count, 1), (time.monotonic() - start) / max(count, 1))
 
 
-def tried_pieces(pieces: list[Piece], classified: Classified, inputs: TriedInputs) -> list[Piece]:
-    """The pieces of the pairs that are tried: label and nearest rival of the most inputs. All pairs together would have
-    as much time as linear bounds of all inputs take."""
+def hurried_pieces(pieces: list[Piece], classified: Classified, inputs: TriedInputs) -> list[Piece]:
+    """The pieces with as much time, all together, as linear bounds of all inputs take, but at least a second each."""
+    seconds = max(_LEAST, inputs.seconds * int(np.sum(~classified.wrong)) / len(pieces))
+    return [_shorter(piece, seconds) for piece in pieces]
+
+
+def tried_pieces(pieces: list[Piece], classified: Classified) -> list[Piece]:
+    """The pieces of the pairs that are tried: label and nearest rival of the most inputs."""
     right = np.flatnonzero(~classified.wrong)
     rivals = np.argmin(classified.lead[right], axis=1)
     pairs = Counter(
         tuple(sorted(pair)) for pair in zip(classified.labels[right].tolist(), rivals.tolist(), strict=True)
     )
     names = [f"pair-{i}-{j}" for (i, j), _ in pairs.most_common(TRIED)]
-    seconds = max(_LEAST, inputs.seconds * len(right) / len(pieces))
-    return [_shorter(piece, seconds) for piece in pieces if piece.name in names]
+    return [piece for piece in pieces if piece.name in names]
 
 
 def _shorter(piece: Piece, seconds: float) -> Piece:

@@ -116,6 +116,9 @@ def try_splits(problem: Problem, nodes: list[Node], threshold: float, executor: 
     )
     judged = judge_together(problem, cells, known, executor)
     cost = _cost(judged.uppers, judged.count, threshold).reshape(-1, 2).sum(axis=1)
+    # A cut beside a point where kinks meet closes one half and leaves the other as it is, again and again.
+    idle = [node.idle if split.layer == 0 else 0 for node, split in pairs]
+    cost = cost * np.exp2(np.minimum(idle, 1000))
     answers: list[Halves | None] = []
     start = 0
     for some in splits:

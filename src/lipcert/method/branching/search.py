@@ -273,7 +273,9 @@ class CellSearch(BestFirst):
                 continue
             child = self._node(halves.judged.half(halves.first + k % 2), min(node.upper, own), number)
             child.cuts, child.doubt = node.cuts, node.doubt
-            if halves.split.layer == 0 and own > BOXES_GAIN * node.own:
+            if halves.split.layer:
+                child.idle = node.idle
+            elif own > BOXES_GAIN * node.own:
                 child.idle = node.idle + 1
             self._push(child)
 

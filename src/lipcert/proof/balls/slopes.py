@@ -57,6 +57,8 @@ def check_part(problem: Problem, pre: Hint, part: Part) -> float:
     if not part.steps.fit(program):
         return math.inf
     program = _with_slopes(problem, pre, program)
+    if not all(np.all(np.isfinite(block.a) & np.isfinite(block.b)) for block in program.blocks):
+        return math.inf
     with load_flint().ctx.workprec(BITS):
         limit = LIMITS[int(part.steps.numbers[0])]
         return _bound(problem, program, list(own.neurons), own.inputs, limit)

@@ -155,6 +155,19 @@ def exponential(graph: Graph, base: Array, x: Tensor) -> Tensor:
     return graph.activate(graph.scale_and_shift(x, np.log(base), 0.0), EXP)
 
 
+def inverse_function(graph: Graph, x: Tensor, kind: str) -> Tensor:
+    """Inverse sines, cosines and tangents, circular and hyperbolic, by logarithms, roots and the arcus tangent."""
+    if kind == "atanh":  # (log(1 + x) - log(1 - x)) / 2
+        logs = [graph.activate(graph.scale_and_shift(x, s, 1.0), LOG) for s in (1.0, -1.0)]
+        return graph.scale_and_shift(graph.subtract(*logs), 0.5, 0.0)
+    if kind in ("asinh", "acosh"):  # log(x + sqrt(x^2 +- 1))
+        root = power(graph, graph.scale_and_shift(square(graph, x), 1.0, 1.0 if kind == "asinh" else -1.0), 0.5)
+        return graph.activate(graph.add(x, root), LOG)
+    inverse = power(graph, graph.scale_and_shift(square(graph, x), -1.0, 1.0), -0.5)  # asin x = atan(x / sqrt(1 - x^2))
+    angle = graph.activate(multiply(graph, x, inverse), Activation("atan"))
+    return angle if kind == "asin" else graph.scale_and_shift(angle, -1.0, math.pi / 2)
+
+
 def gated(graph: Graph, x: Tensor, axis: int) -> Tensor:
     """The first half along an axis times the sigmoid of the second half."""
     axis = x.axis(axis)

@@ -132,6 +132,14 @@ _PLAIN = {
     "Softplus": "softplus", "Softsign": "softsign", "Tanh": "tanh", "Atan": "atan", "Cos": "cos", "Cosh": "cosh",
     "Exp": "exp", "Sin": "sin", "Sinh": "sinh",
 }  # fmt: skip
+_LOGARITHM, _ANGLE = "a logarithm of x and a root", "the arcus tangent of x / sqrt(1 - x^2)"
+_INVERSE = {
+    "acosh": _LOGARITHM,
+    "asinh": _LOGARITHM,
+    "atanh": "logarithms of 1 + x and 1 - x",
+    "acos": _ANGLE,
+    "asin": _ANGLE,
+}
 _RELATIONS = {"Greater": ">", "GreaterOrEqual": ">=", "Less": "<", "LessOrEqual": "<="}
 _PAIRS, _JUMP = "max(a, b) = a + relu(b - a)", "inside Where, Mul and Not, where no value jumps"
 _NEUTRAL, _WRITTEN = "of a comparison with a constant that changes nothing", "written with ELU, scaled"
@@ -149,6 +157,10 @@ ELEMENTWISE: dict[str, Entry] = {
     "Pow": Entry(_pair(arithmetic.power), words="one exponent for all entries, or exp(y log x)"),
     "Reciprocal": Entry(call(products.reciprocal)),
     "Sqrt": Entry(call(products.power, exponent=0.5)),
+    **{
+        kind.capitalize(): Entry(call(partial(products.inverse_function, kind=kind)), "rewritten", words)
+        for kind, words in _INVERSE.items()
+    },
     "Tan": Entry(call(_tangent), "rewritten", "sin x times the reciprocal of cos x"),
     "Sub": Entry(_pair(arithmetic.subtract)),
     "Sum": Entry(_several(arithmetic.total)),

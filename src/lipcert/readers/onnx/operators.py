@@ -25,9 +25,7 @@ _NORM = "is not read; write it out, or export the network with LayerNormalizatio
 _LOOP = "is a part of the graph that runs as the data say; export the network with constant shapes and no loops"
 _JUMP = "its value jumps, so no slope bounds it"
 _LABEL = "gives positions, which jump; let the scores before it be the output"
-_POWER = "its slope has no bound on all inputs"
 _QUANTIZED = "rounds to integers, so its value jumps; export the network before it is quantised"
-_STEEP = "is not among the activations that these methods can bound"
 _TWO = "multiplies tensors that depend on the input with each other"
 _STATE = "multiplies its state by gates that depend on the input, step by step"
 _MOVED = "moves entries to places; only reading from constant places is supported"
@@ -45,8 +43,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
     _LOOP: ("If", "Loop", "Scan", "SequenceMap"),
     _JUMP: ("Ceil", "Equal", "Floor", "IsInf", "IsNaN", "Mod", "NonZero", "OneHot", "Round", "Sign", "Unique"),
     _LABEL: ("ArgMax", "ArgMin", "Hardmax", "NonMaxSuppression"),
-    _POWER: ("Acos", "Acosh", "Asin", "Atanh"),
-    _STEEP: ("Asinh",),
     _QUANTIZED: (
         "ConvInteger", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "QLinearConv", "QLinearMatMul",
         "QuantizeLinear",
