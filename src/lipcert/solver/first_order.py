@@ -189,6 +189,11 @@ class FirstOrderRun:
         """Whether more rounds would change nothing."""
         return self.violation <= self.options.tolerance or self.round >= self.options.rounds
 
+    @property
+    def settled(self) -> bool:
+        """Whether the multipliers have seen their list for as long as it lasts."""
+        return self.edges is not None and self.served >= self.period
+
     def _due(self) -> bool:
         """Whether the list of triangles is drawn anew: each lasts longer than the one before.
 
