@@ -12,7 +12,7 @@ import lipcert
 from lipcert import Box, Everywhere, Network
 from lipcert.budget import Budget
 from lipcert.method.bracket import Bracket
-from lipcert.method.first_order import FirstOrder
+from lipcert.method.first_order import FirstOrder, with_triangles
 from lipcert.method.planning import first_order_fits, has_parts, plan_whole, whole_step
 from lipcert.method.resume import ResumeState
 from lipcert.method.solving import Task
@@ -107,10 +107,8 @@ def test_a_bound_is_what_was_promised(region: Region) -> None:
     run = FirstOrderRun(asked.relaxation.problem, signs, Budget.unlimited(), QUICK)
     for _ in range(12):
         dual = run.dual(20)
-        cuts, half, corners = triangle_rows(asked.relaxation, dual.triangles, dual.g, np.zeros(asked.order))
-        y = dual.y.copy()
-        y[run.rows.own] += corners
-        assert asked.cut(cuts).prove(np.concatenate([y, half])).upper == pytest.approx(dual.value, rel=1e-6)
+        cut, multipliers = with_triangles(asked, run, dual)
+        assert cut.prove(multipliers).upper == pytest.approx(dual.value, rel=1e-6)
         run.advance(Budget.unlimited())
 
 

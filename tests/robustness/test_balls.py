@@ -204,3 +204,12 @@ def test_a_constant_of_the_ball_is_never_below_its_margin() -> None:
     constant = bound(net, ball, output=(0, 1), norm="2", method="linear", lower=False).upper
     assert float(net.forward(ball.center[None])[0] @ C) + 0.2 * constant >= largest(net, ball, C) - 1e-9
     assert top >= largest(net, ball, C) - 1e-9
+
+
+def test_the_row_of_a_ball_is_kept_from_the_start() -> None:
+    """A first point far outside of the ball took half as many iterations more, and many inputs never came inside."""
+    net = small_net(3, 3, (15, 15), 120)
+    ball = Ball(np.random.default_rng(0).random(120), 0.3)
+    pre = linear_margins(net, ball, C[None])[0]
+    problem = margin(Problem.of(net, ball, C).on(ball, pre)).relaxation.problem
+    assert solve_rank_two(problem).iterations <= 14

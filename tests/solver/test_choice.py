@@ -12,7 +12,7 @@ from lipcert.method.bracket import Bracket
 from lipcert.method.engines import RelaxationEngine
 from lipcert.method.relaxed import Relaxed
 from lipcert.method.resume import ResumeState
-from lipcert.method.solving import OneSolve
+from lipcert.method.solving import CutRounds, OneSolve
 from lipcert.method.table import named
 from lipcert.method.tight import Tight
 from lipcert.problem.problem import Problem
@@ -168,6 +168,21 @@ def test_slices_of_a_relaxation_go_on_with_what_was_built(monkeypatch: pytest.Mo
     assert len(builds) == 1
     assert engine.promised == pytest.approx(whole.upper, rel=1e-5)
     assert bracket.upper == pytest.approx(whole.upper, rel=1e-5)
+
+
+def test_slices_of_tight_go_on_with_cuts_after_the_first_solve() -> None:
+    """The solve without cuts comes to its end in short slices; the rounds that need a longer one still follow."""
+    problem = Problem.of(network(), Box(np.zeros(12), 0.2))
+    whole, bracket = Bracket(), Bracket()
+    Tight(slopes=False).run(problem, whole, Budget.of_work(20.0))
+    state, budget = ResumeState(), Budget.of_work(60.0)
+    engine = RelaxationEngine(problem, bracket, Tight(slopes=False, state=state))
+    while not engine.ended:
+        bracket.clear_limit()
+        engine.advance(budget.upto(max(engine.least(budget), 0.01)))
+    (kept,) = state.steps.values()
+    assert CutRounds in kept.solves
+    assert bracket.upper == pytest.approx(whole.upper, rel=1e-4)
 
 
 def test_an_interrupt_in_the_solver_keeps_what_is_proved() -> None:

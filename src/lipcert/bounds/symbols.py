@@ -31,7 +31,8 @@ from lipcert.rounding.definite import are_positive
 from lipcert.steps import step
 
 _FINE, _COARSE = 1e-3, 9e-3  # relative distance from the supremum that the number of frequencies leaves
-_CHEAP = 1e10  # operations up to which the finer grid is taken
+_CHEAP = 5e10  # operations up to which the finer grid is taken
+_SMALL, _CALLS = 3e3, 5e4  # operations in the time that small matrices take besides, for n^2 and for each; measured
 _NUMBERS = 1 << 21  # numbers in the matrices that are factored at a time
 _GROWTHS = (1e-7, 1e-5, 1e-3, 0.05)  # relative distances from the largest eigenvalue; the first that is proved is taken
 TABLE = 2.0**-44  # error of cosines and sines: libm's, and that of the angles, which are below 7 on every axis
@@ -69,7 +70,8 @@ class Symbol:
     def operations(self) -> float:
         """The operations of a proof, about."""
         groups, n, m, taps = self.kernels.shape
-        return float(len(self._places) * groups * (4.0 * n * m * (n + taps) + 3.0 * float(n) ** 3))
+        one = 4.0 * n * m * (n + taps) + 3.0 * float(n) ** 3 + _SMALL * float(n) ** 2 + _CALLS
+        return float(len(self._places) * groups * one)
 
     @cached_property
     def _places(self) -> Index:

@@ -73,7 +73,7 @@ class ChannelSolves:
 
     def _descend(self, budget: Budget) -> bool:
         """Steps of one level, and a proof; whether the level came to its end, or to that of its share of the time."""
-        left = budget.left() - 2 * budget.expected(PROOF * self.program.operations)
+        left = budget.left() - budget.expected(PROOF * self.program.operations)
         order = self.order if self.order is not None else self._order(self.level, budget)
         order.budget = budget.upto(left * LEVELS[self.level][3])
         if budget.expected(2 * order.operations) > order.budget.left():

@@ -299,7 +299,8 @@ class RelaxationEngine(BoundsEngine):
             self.upper = self.bracket.upper
         state = self.method.state
         self.promised = math.inf if state is None else state.dual
-        self.ended = self.bracket.status in (Status.DONE, Status.MEMORY_LIMIT)
+        over = self.bracket.status in (Status.DONE, Status.MEMORY_LIMIT)
+        self.ended = over and (state is None or not state.waits)
 
     def release(self) -> None:
         if self.method.state is not None:

@@ -68,6 +68,11 @@ class ResumeState:
         solves = (solve for step in self.steps.values() for solve in step.solves.values())
         return min((solve.dual for solve in solves), default=math.inf)
 
+    @property
+    def waits(self) -> bool:
+        """Whether a longer turn could do more than the last one."""
+        return any(step.needs is not None for step in self.steps.values())
+
     def cases_of(self, problem: Problem) -> CaseSolves:
         """The cases of this problem that are solved already."""
         self._about(problem)

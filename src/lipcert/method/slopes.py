@@ -122,8 +122,7 @@ def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = T
     bracket.enter(Slopes.name)
     chain = _wide_chain(problem)
     if chain is not None:
-        fits = budget.expected(PROOF * chain.operations) <= budget.left() and budget.holds(chain.numbers)
-        return ChannelSolves(problem, chain, bracket) if fits or bracket.certificate is None else None
+        return _by_channels(problem, chain, bracket, budget)
     preactivations(problem, budget)
     if cut_short(problem):  # a checker has better ones: other neurons
         bracket.out_of_budget(budget)
@@ -146,6 +145,17 @@ def prepared(problem: Problem, bracket: Bracket, budget: Budget, notes: bool = T
         refused = "no time"
         bracket.out_of_budget(budget)
     return None if refused is not None else SlopeSolves(problem, chosen, bracket, budget)
+
+
+def _by_channels(problem: Problem, chain: ChannelProgram, bracket: Bracket, budget: Budget) -> ChannelSolves | None:
+    """The work by channels; None where it does not fit the memory or the time."""
+    if not budget.holds(chain.numbers):
+        bracket.no_room("slopes", chain.numbers, budget)
+        return None
+    if bracket.certificate is not None and budget.expected(PROOF * chain.operations) > budget.left():
+        bracket.out_of_budget(budget)
+        return None
+    return ChannelSolves(problem, chain, bracket)
 
 
 def _wide_chain(problem: Problem) -> ChannelProgram | None:

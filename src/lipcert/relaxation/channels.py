@@ -114,7 +114,7 @@ class ChannelProgram:
         """Numbers in memory during a pass with its gradient, about."""
         points = [math.prod(sizes) / (2 if self.half else 1) for sizes in self.sizes]
         shapes = [stage.kernel.shape for stage in self.layers]
-        return float(sum(8.0 * n * (o + i) ** 2 for n, (o, i, _) in zip(points, shapes, strict=False)))
+        return float(sum(2.0 * n * (o + i) ** 2 for n, (o, i, _) in zip(points, shapes, strict=False)))
 
 
 def places(sizes: Sizes, half: bool) -> Index:

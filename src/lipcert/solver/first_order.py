@@ -308,7 +308,8 @@ class FirstOrderRun:
 
     def dual(self, steps: int) -> Dual:
         """A bound: multipliers of X_ii at fixed multipliers of rows and triangles, from so many steps of a climb."""
-        y, g, used = self.y_base, self.g_mean, self.g_mean > 0
+        y = self.y_base if self.edges is None else self.y_mean  # before the first list multipliers are on their way
+        g, used = self.g_mean, self.g_mean > 0
         pulled = np.zeros_like(self.M)
         if self.edges is not None:
             pulled.reshape(-1)[self.edges.at] = self.edges.B @ g

@@ -125,6 +125,7 @@ class Whole:
 
 WEIGHT = 0.1  # multipliers of inequalities at the start, in units of the mean diagonal one
 MARGIN = 2.0  # how far inside the dual cone to start, in units of the diagonal multipliers
+FILLED = 0.7  # share of its bound that an entry of the first X has, and a sum of entries
 SLACK = 0.5
 ROOT_SLACK = 0.9  # relative to the slack that fits the multiplier of a root: the slack at the start is at most this
 FLOOR = 0.1  # smallest diagonal multiplier, in units of the mean one; of a root, in units of its gain
@@ -180,7 +181,26 @@ def _diagonal(form: AtomForm, row: Integers, coefficient: Floats) -> Floats:
     known = row >= 0
     bound = form.rhs[row[known]] / coefficient[known]
     bound = np.where(bound > 0, bound, 0.5)
-    diagonal[known] = np.where(form.equality[row[known]], bound, 0.7 * bound)
+    diagonal[known] = np.where(form.equality[row[known]], bound, FILLED * bound)
+    return _within_sums(form, row, diagonal)
+
+
+def _within_sums(form: AtomForm, row: Integers, diagonal: Floats) -> Floats:
+    """Smaller entries where inequalities bound weighted sums of several X_ii, as the row of a ball does.
+
+    A first X is diagonal, so other entries in such a row count nothing.
+    """
+    P, inside = form.rows, (form.first < form.size) & (form.second < form.size)
+    square = inside & (form.first == form.second)
+    for k in np.flatnonzero((np.diff(P.indptr) > 1) & ~form.equality & (form.rhs > 0)):
+        atoms, weights = P.indices[P.indptr[k] : P.indptr[k + 1]], P.data[P.indptr[k] : P.indptr[k + 1]]
+        own, weights = form.first[atoms[square[atoms]]], weights[square[atoms]]
+        if own.size < 2 or not np.all(inside[atoms]) or not np.all(weights > 0):
+            continue
+        free = (row[own] < 0) | ~form.equality[row[own]]
+        total = float(weights @ diagonal[own])
+        if total > FILLED * form.rhs[k]:
+            diagonal[own[free]] *= FILLED * form.rhs[k] / total
     return diagonal
 
 
