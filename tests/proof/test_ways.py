@@ -19,7 +19,7 @@ from lipcert.method import bound as bounding
 from lipcert.method.bracket import Bracket
 from lipcert.method.cheap import Interval, Linear
 from lipcert.problem.norms import parse_norm
-from lipcert.problem.problem import FORMS, Problem, Way
+from lipcert.problem.problem import FORMS, INTERVALS, Problem, Way
 from lipcert.proof import Certificate
 from lipcert.proof.arithmetic import prove_interval, prove_linear
 from lipcert.proof.balls.check import check_with_balls
@@ -166,6 +166,20 @@ def test_the_way_is_the_cheapest() -> None:
     assert chosen_way(smooth, Box(np.zeros(3), 0.1), budget).symbols == 43
     assert fitting_symbols(wide, Budget.of_work(1e9)) == wide.inputs + wide.neurons
     assert chosen_way(wide, Box(np.zeros(3), 0.01), little).symbols > 2 * fitting_symbols(wide, little)
+
+
+def test_networks_too_large_for_all_but_intervals_say_so() -> None:
+    """Forms that would take many times what is left are not begun, and a checker need not make them."""
+    rng = np.random.default_rng(0)
+    net = Network.from_weights([rng.normal(size=(m, n)) / np.sqrt(n) for n, m in ((30, 400), (400, 400), (400, 1))])
+    box = Box(np.zeros(30), 0.01)
+    assert chosen_way(net, box, Budget.of_work(1e-6)) == INTERVALS
+    problem, bracket = Problem.of(net, box, 0), Bracket(Settings())
+    Interval().run(problem, bracket, Budget.of_work(1e-6))
+    assert problem.facts.way == INTERVALS
+    assert any("plain intervals" in note for note in bracket.notes)
+    assert bracket.certificate is not None
+    assert verify(bracket.certificate, net).proved
 
 
 def test_forms_that_end_early_leave_the_zonotopes() -> None:

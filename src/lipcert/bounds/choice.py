@@ -16,7 +16,7 @@ from lipcert.bounds.interval import Interval
 from lipcert.bounds.substitution import work
 from lipcert.problem.maps import dense_work, entries, is_sparse
 from lipcert.problem.network import Network
-from lipcert.problem.problem import FORMS, Way
+from lipcert.problem.problem import FORMS, INTERVALS, Way
 from lipcert.problem.region import Region, hull
 from lipcert.steps import DENSE, RATES, THIN
 
@@ -30,6 +30,9 @@ FORMS_QUICK = 0.02  # share of what is left that forms of all neurons may take w
 FORMS_TIMES = 2.0
 _SHARE = 0.3  # share of what is left that zonotopes may take, and that forms of the neurons in doubt may take
 _SHARE_ALONE = 0.75  # the first of both where forms of all neurons would not end: then nothing else is useful
+# How many times as long as what is left forms must take to be left out, where zonotopes do not fit: those that end in
+# time would hardly help, and a checker would have to make all of them.
+_HOPELESS = 10.0
 _COPIES = 4.0  # columns of the widest block that are in memory at once
 
 
@@ -45,7 +48,9 @@ def chosen_way(net: Network, region: Region, budget: Budget) -> Way:
     if not smooth and backwards <= FORMS_TIMES * forwards:
         return FORMS
     most = fitting_symbols(net, budget, _SHARE if backwards <= budget.left() else _SHARE_ALONE)
-    return Way(most, forms=True) if most >= net.inputs else FORMS
+    if most >= net.inputs:
+        return Way(most, forms=True)
+    return INTERVALS if backwards > _HOPELESS * budget.left() else FORMS
 
 
 def fitting_symbols(net: Network, budget: Budget, share: float = _SHARE) -> int:
@@ -53,10 +58,14 @@ def fitting_symbols(net: Network, budget: Budget, share: float = _SHARE) -> int:
     most = net.inputs + net.neurons
     operations, kind = zonotope_work(net, 1)
     most = min(most, int(budget.affordable(share * max(budget.left(), 0.0), kind) / operations))
-    widest = max(net.shape)
-    while most and not budget.holds(_COPIES * most * widest):
+    while most and not budget.holds(zonotope_numbers(net, most)):
         most //= 2
     return most
+
+
+def zonotope_numbers(net: Network, symbols: int) -> float:
+    """Numbers in memory at once in zonotopes with so many symbols."""
+    return _COPIES * symbols * max(net.shape)
 
 
 def forms_pay(net: Network, pre: tuple[Interval, ...], budget: Budget) -> bool:

@@ -31,7 +31,7 @@ from lipcert.bounds.zonotope import ZonotopePass
 from lipcert.problem.blocks import Block, Twins
 from lipcert.problem.network import Network
 from lipcert.problem.norms import EUCLIDEAN, Norm
-from lipcert.problem.problem import FORMS, Fact, Preactivations, Problem, Way
+from lipcert.problem.problem import FORMS, INTERVALS, Fact, Preactivations, Problem, Way
 from lipcert.problem.region import Ball, Polytope, Region, ball_of, check_region, hull, sides_of
 from lipcert.rounding import TINY, Array, gamma, grow
 from lipcert.steps import RATES, step
@@ -374,7 +374,7 @@ def _all_smooth(net: Network) -> bool:
 
 def plain(problem: Problem) -> Problem:
     """The same problem with plain intervals in place of the best pre-activation bounds: a few products per block."""
-    return made_in(problem, Way(forms=False))
+    return made_in(problem, INTERVALS)
 
 
 def cut_short(problem: Problem) -> bool:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from lipcert.bounds import cut_short, linear_operations, preactivations, slopes
-from lipcert.bounds.choice import forms_work
+from lipcert.bounds.choice import forms_work, zonotope_numbers, zonotope_work
 from lipcert.bounds.collapse import collapse
 from lipcert.bounds.elimination import LARGEST, best_ends
 from lipcert.bounds.gains import gains, gains_operations, rows_work
 from lipcert.bounds.operator_norms import spectral_operations
 from lipcert.bounds.propagation import plain
 from lipcert.budget import Budget
+from lipcert.budget.memory import NUMBER, in_words
 from lipcert.budget.threads import threads_for
 from lipcert.method.base import Method
 from lipcert.method.bracket import Bracket
-from lipcert.problem.problem import Problem
+from lipcert.problem.problem import INTERVALS, Problem
 from lipcert.proof.arithmetic import (
     elimination_terms,
     prove_elimination,
@@ -92,7 +93,17 @@ class Interval(Method):
         preactivations(problem, budget.upto(budget.left() - again))
         if cut_short(problem):
             bracket.out_of_budget(budget)
+        if problem.facts.way == INTERVALS:
+            _note_intervals(problem, bracket, budget)
         bracket.improve(prove_interval(problem))
+
+
+def _note_intervals(problem: Problem, bracket: Bracket, budget: Budget) -> None:
+    """A note of the time and the memory that better bounds of the neurons need."""
+    net = problem.network
+    seconds = budget.expected(*zonotope_work(net, net.inputs))
+    size = in_words(NUMBER * zonotope_numbers(net, net.inputs))
+    bracket.note(f"neurons have plain intervals: zonotopes would take at least {seconds:.0f} s and {size} here")
 
 
 class Linear(Method):
