@@ -6,34 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import torch
-import torch.nn.functional as F  # noqa: N812 - as everyone writes it
 from torch import nn
 
-from benchmarks.reading._case import Case, Forward
-
-
-class Attention(nn.Module):
-    """One layer of self-attention over a short sequence."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
-
-    def forward(self, x: Any) -> Any:
-        return self.attention(x, x, x, need_weights=False)[0].flatten(1)
-
-
-class Recurrent(nn.Module):
-    """The last state of an LSTM."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lstm = nn.LSTM(4, 5, batch_first=True)
-        self.last = nn.Linear(5, 3)
-
-    def forward(self, x: Any) -> Any:
-        return self.last(self.lstm(x)[0][:, -1])
+from benchmarks.reading._case import Case
 
 
 class Deciding(nn.Module):
@@ -59,25 +34,6 @@ def refusal_cases() -> Iterator[Case]:
             refused=words,
         )
 
-    yield Case(
-        "refused: layer norm",
-        "layer_norm",
-        (4,),
-        lambda: nn.Sequential(nn.Linear(4, 6), nn.LayerNorm(6), nn.ReLU(), nn.Linear(6, 3)),
-        refused=("LayerNorm", "layer_norm", "normalis"),
-    )
-    yield Case(
-        "refused: attention",
-        "attention",
-        (3, 4),
-        Attention,
-        refused=("attention", "Attention", "MatMul", "Softmax", "softmax"),
-    )
-    yield Case("refused: lstm", "lstm", (3, 4), Recurrent, refused=("LSTM", "lstm"))
-    yield normal("group_norm", lambda: nn.GroupNorm(2, 4), "GroupNorm", "InstanceNorm", "group_norm", "Normalization")
-    yield normal(
-        "instance_norm", lambda: nn.InstanceNorm2d(4), "InstanceNorm", "instance_norm", "Normalization", "statistics"
-    )
     yield normal(
         "local_response_norm",
         lambda: nn.LocalResponseNorm(2),
@@ -105,34 +61,4 @@ def refusal_cases() -> Iterator[Case]:
         (4,),
         Deciding,
         refused=("If", "control flow", "depends on", "trace", "export"),
-    )
-    yield Case(
-        "refused: product of branches",
-        "product",
-        (4,),
-        lambda: Forward(
-            lambda m, x: m.b(m.a(x) * torch.tanh(m.c(x))), a=nn.Linear(4, 6), c=nn.Linear(4, 6), b=nn.Linear(6, 3)
-        ),
-        refused=("Mul", "mul", "product"),
-    )
-    yield Case(
-        "refused: normalised features",
-        "normalised_features",
-        (4,),
-        lambda: Forward(lambda m, x: m.b(F.normalize(m.a(x), dim=1)), a=nn.Linear(4, 6), b=nn.Linear(6, 3)),
-        refused=("ReduceL2", "norm", "Div", "Clip"),
-    )
-    yield Case(
-        "refused: exponential",
-        "exponential",
-        (4,),
-        lambda: Forward(lambda m, x: m.b(torch.exp(m.a(x))), a=nn.Linear(4, 6), b=nn.Linear(6, 3)),
-        refused=("Exp", "exp"),
-    )
-    yield Case(
-        "refused: softmax inside",
-        "softmax_inside",
-        (4,),
-        lambda: nn.Sequential(nn.Linear(4, 6), nn.Softmax(1), nn.Linear(6, 3)),
-        refused=("Softmax", "softmax"),
     )

@@ -18,10 +18,11 @@ from benchmarks.reading._exports import EXPORTERS, NotExported, exported, silenc
 from benchmarks.reading._forwards import forward_cases
 from benchmarks.reading._judge import Row, Truth, judge, relative
 from benchmarks.reading._layers import layer_cases
+from benchmarks.reading._products import product_cases
 from benchmarks.reading._refusals import refusal_cases
 
 POINTS = 20
-PARTS = (layer_cases, convolution_cases, block_cases, forward_cases, activation_cases, refusal_cases)
+PARTS = (layer_cases, convolution_cases, block_cases, forward_cases, activation_cases, product_cases, refusal_cases)
 
 
 def cases(only: str = "") -> Iterator[Case]:
