@@ -197,6 +197,8 @@ def _within_sums(form: AtomForm, row: Integers, diagonal: Floats) -> Floats:
         own, weights = form.first[atoms[square[atoms]]], weights[square[atoms]]
         if own.size < 2 or not np.all(inside[atoms]) or not np.all(weights > 0):
             continue
+        if not np.all(weights * diagonal[own] <= form.rhs[k]):  # not a sum of entries that are bounded one by one
+            continue
         free = (row[own] < 0) | ~form.equality[row[own]]
         total = float(weights @ diagonal[own])
         if total > FILLED * form.rhs[k]:
