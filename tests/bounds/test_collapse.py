@@ -431,9 +431,16 @@ def test_it_is_made_where_it_pays() -> None:
     assert collapse(Problem.of(net, Box(np.zeros(20), 100.0))) is None
     assert collapse(Problem.of(net_of(20, 30, 30, 1, kind="tanh"), Box(np.zeros(20), 0.02))) is None
     assert collapse(Problem.of(Network.from_weights([np.eye(2)]), Box(np.zeros(2), 1.0), 0)) is None
-    short = Problem.of(net, Box(np.zeros(20), 0.02))
+
+
+def test_bounds_without_work_leave_more_neurons_open() -> None:
+    net = net_of(20, 30, 30, 1)
+    short, full = (Problem.of(net, Box(np.zeros(20), 0.02)) for _ in range(2))
     preactivations(short, Budget.of_work(0.0))
-    assert collapse(short) is None
+    found, best = collapse(short), collapse(full)
+    assert found is not None
+    assert best is not None
+    assert found.problem.network.neurons >= best.problem.network.neurons
 
 
 def test_a_network_without_open_neurons_is_affine() -> None:

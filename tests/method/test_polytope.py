@@ -132,7 +132,7 @@ def test_a_tree_of_cells_uses_the_half_spaces() -> None:
         activation="tanh",
     )
     cut, whole = (bound(smooth, r, method="exact", work=0.4) for r in (region, region.base))
-    assert isinstance(cut.certificate.proof, Tree)
+    assert isinstance(innermost(cut.certificate.proof), Tree)
     assert cut.upper < whole.upper
     assert verify(cut.certificate, smooth).proved
     gradients = [smooth.gradient(x, ONE) for x in points_of(region, 500)]

@@ -249,7 +249,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     ),
     "a domain of one": (lambda: certify(NET, POINTS, radius=0.1, domain=anything(1)), "domain=1: the domain is two"),
     "refinement as text": (lambda: certify(NET, POINTS, radius=0.1, refine=anything("5")), "refine must be a number"),
-    "no time": (lambda: certify(NET, POINTS, radius=0.1, time_limit=anything(None)), "time_limit must be a positive"),
+    "no time": (lambda: certify(NET, POINTS, radius=0.1, time_limit=anything("soon")), "time_limit must be a positive"),
     "a seed below zero": (
         lambda: certify(NET, POINTS, radius=0.1, seed=-1),
         "seed must be a whole number >= 0, not -1",
