@@ -81,7 +81,7 @@ class BallBlock(BoundedBlock):
 
 
 def offsets(rows: Array, g: Array, z: Interval, reach: Reach, weight: float) -> Array:
-    """What rows relu(z) - g z is at most for every row, rounded up."""
+    """Upper bounds of rows relu(z) - g z for every row of coefficients, rounded up."""
     lo, hi = z.lo[:, None, :], z.hi[:, None, :]
     right = _top(rows - g, np.maximum(lo, 0.0), np.maximum(hi, 0.0), reach.center, weight)
     left = _top(-g, np.minimum(lo, 0.0), np.minimum(hi, 0.0), reach.center, weight)
